@@ -1,0 +1,31 @@
+"""zstd for bodies, with a declared size that bounds what a decompressor may produce."""
+
+import zstandard
+
+from log_format.envelope import Codec
+from log_format.errors import BadBody
+
+_LEVEL = 3
+"""zstd's own default: at this level compression outruns the disk that it spares."""
+
+
+def compress(body: bytes) -> bytes:
+    """`body` as one zstd frame that declares its content size."""
+    return zstandard.ZstdCompressor(level=_LEVEL, write_content_size=True).compress(body)
+
+
+def expand(codec: Codec, stored: bytes | memoryview, uncompressed_len: int) -> bytes | memoryview:
+    """The uncompressed body. Refuses a zstd frame that declares or holds any other size."""
+    if codec is Codec.NONE:
+        return stored
+    try:
+        declared = zstandard.frame_content_size(stored)
+        if declared != uncompressed_len:
+            raise BadBody(f"zstd declares {declared} bytes, the envelope {uncompressed_len}")
+        decompressor = zstandard.ZstdDecompressor().decompressobj()
+        body = decompressor.decompress(stored)
+    except zstandard.ZstdError as error:
+        raise BadBody(f"zstd: {error}") from error
+    if len(body) != uncompressed_len or not decompressor.eof or decompressor.unused_data:
+        raise BadBody("the zstd frame is incomplete or followed by other bytes")
+    return body
