@@ -1,0 +1,153 @@
+"""`sidegate log`: look into a log's files and check them, with no service running."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from sidegate.checker.verify import LogReport
+
+SOUND, FINDINGS, COULD_NOT_RUN = 0, 1, 2
+FINDINGS_SHOWN_MAX = 50
+"""More than a screen of findings hides the first one; --json has them all."""
+
+
+@click.group("log")
+def log() -> None:
+    """Read and check the log's files, offline."""
+
+
+_path = click.argument(
+    "path", type=click.Path(path_type=Path), default=Path(".sidegate"), required=False
+)
+
+
+@log.command()
+@_path
+@click.option("--jobs", type=click.IntRange(1), help="Processes to use.  [default: all cores]")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def verify(path: Path, jobs: int | None, *, as_json: bool) -> None:
+    """Check structure, checksums, hashes and gaps of every log below PATH (default .sidegate).
+
+    Exits 0 if the logs are sound, 1 with findings, 2 if the check could not run.
+    """
+    from sidegate.checker.verify import CannotCheckError, find_logs, segments_of, verify_log
+
+    try:
+        folders = find_logs(path)
+        size = sum(segment.stat().st_size for folder in folders for segment in segments_of(folder))
+        with click.progressbar(
+            length=size, label="Checking", file=sys.stderr, hidden=not sys.stderr.isatty()
+        ) as bar:
+            reports = [
+                verify_log(folder, root=path, jobs=jobs, progress=bar.update) for folder in folders
+            ]
+    except (CannotCheckError, OSError) as error:
+        click.echo(f"Could not check: {error}", err=True)
+        sys.exit(COULD_NOT_RUN)
+    if as_json:
+        click.echo(json.dumps({"logs": [_report_dict(report) for report in reports]}))
+    else:
+        for report in reports:
+            _print_report(report)
+    sys.exit(FINDINGS if any(report.findings for report in reports) else SOUND)
+
+
+def _report_dict(report: "LogReport") -> dict[str, Any]:
+    return {
+        "folder": report.folder,
+        "sound": not report.findings,
+        "segments": report.segments,
+        "bytes": report.size,
+        "batches": report.batches,
+        "messages": report.records,
+        "bodies_removed": report.bodies_removed,
+        "torn_bytes": report.torn_bytes,
+        "topics": report.topics,
+        "findings": [finding.as_dict() for finding in report.findings],
+    }
+
+
+def _print_report(report: "LogReport") -> None:
+    click.echo(
+        f"{report.folder}: {report.records} messages in {report.batches} batches,"
+        f" {len(report.topics)} topics, {report.segments} segments, {report.size} bytes"
+    )
+    if report.bodies_removed:
+        click.echo(f"  {report.bodies_removed} bodies were removed by retention")
+    if report.torn_bytes:
+        click.echo(
+            f"  the last {report.torn_bytes} bytes are an incomplete batch that was never"
+            " acknowledged; the core cuts them when it starts"
+        )
+    if not report.findings:
+        click.secho("  sound", fg="green")
+        return
+    click.secho(f"  {len(report.findings)} findings", fg="red")
+    for finding in report.findings[:FINDINGS_SHOWN_MAX]:
+        click.echo(f"  {finding}")
+    if len(report.findings) > FINDINGS_SHOWN_MAX:
+        click.echo(f"  … {len(report.findings) - FINDINGS_SHOWN_MAX} more; --json lists all")
+
+
+@log.command()
+@_path
+@click.option("--topic", help="Only this topic.")
+@click.option("--partition", type=click.IntRange(0), help="Only this partition.")
+@click.option("--offset", type=click.IntRange(0), help="From this offset on.")
+@click.option("--to-offset", type=click.IntRange(0), help="Up to and with this offset.")
+@click.option("--principal", help="Only batches that this principal sent.")
+@click.option("--since", type=click.DateTime(), help="Appended at or after this UTC time.")
+@click.option("--until", type=click.DateTime(), help="Appended before this UTC time.")
+@click.option("--batches", is_flag=True, help="Show batches only, without their records.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per batch.")
+def dump(path: Path, *, batches: bool, as_json: bool, **chosen: Any) -> None:
+    """Print the batches and records of every log below PATH (default .sidegate)."""
+    from datetime import UTC
+
+    from sidegate.checker.dump import Filter, dump_segment
+    from sidegate.checker.verify import CannotCheckError, find_logs, segments_of
+
+    since, until = (
+        None if moment is None else int(moment.replace(tzinfo=UTC).timestamp() * 1_000_000)
+        for moment in (chosen["since"], chosen["until"])
+    )
+    wanted = Filter(
+        topic=chosen["topic"],
+        partition=chosen["partition"],
+        first_offset=chosen["offset"],
+        last_offset=chosen["to_offset"],
+        principal=chosen["principal"],
+        since_us=since,
+        until_us=until,
+    )
+    damaged = False
+    try:
+        for folder in find_logs(path):
+            for segment in segments_of(folder):
+                for batch in dump_segment(segment, wanted, records=not batches):
+                    damaged = damaged or "damage" in batch
+                    click.echo(json.dumps(batch) if as_json else _readable(batch))
+    except (CannotCheckError, OSError) as error:
+        click.echo(f"Could not read: {error}", err=True)
+        sys.exit(COULD_NOT_RUN)
+    sys.exit(FINDINGS if damaged else SOUND)
+
+
+def _readable(batch: dict[str, Any]) -> str:
+    if "topic" not in batch:
+        return click.style(f"{batch['file']} at {batch['position']}: {batch['damage']}", fg="red")
+    first, last = batch.get("first_offset", 0), batch.get("first_offset", 0) + batch["count"] - 1
+    sender = batch.get("principal", "the core itself")
+    head = click.style(f"{batch['topic']}/{batch['partition']}", bold=True)
+    place = f"{head} offsets {first} to {last}, leaf {batch.get('leaf')}, {batch.get('appended')}"
+    lines = [f"{place}, by {sender}, {batch['bytes']} bytes, body {batch['body']}"]
+    if "damage" in batch:
+        lines.append(click.style(f"  damage: {batch['damage']}", fg="red"))
+    for record in batch.get("records", ()):
+        key = f" key={record['key']!r}" if "key" in record else ""
+        lines.append(f"  {record['offset']}{key} {json.dumps(record.get('value'))}")
+    return "\n".join(lines)
