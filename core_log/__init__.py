@@ -1,0 +1,1 @@
+"""The central log: accepts batches from gatekeepers, appends, syncs, broadcasts. Nothing else."""

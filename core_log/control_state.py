@@ -1,0 +1,194 @@
+"""The control state: everything that the core knows besides messages, as a fold over records.
+
+Pure. A record is a fact that was decided before it was written; applying it can't fail and
+depends on nothing but the records before it. `snapshot` turns a state into few records whose
+fold is that state again. Subscriptions and channels will be further kinds of record.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
+
+import orjson
+
+from core_log.json_fields import Fields
+from core_log.revocations import (
+    BadRevocation,
+    Revocation,
+    parse_revocation_record,
+    revocation_record,
+)
+from core_log.topic_json import parse_topic_record, topic_record
+from core_log.topics import BadTopic, Topic
+from log_format.errors import BadField
+from log_format.limits import NAME_BYTES_MAX
+from log_format.topic import check_any_topic
+
+
+class BadRecord(Exception):
+    """A control record that this program can't read."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPut:
+    """A topic was created or altered; this is now its whole definition."""
+
+    topic: Topic
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDeleted:
+    """A topic is gone."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Revoked:
+    """Something is to be refused from now on."""
+
+    revocation: Revocation
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """Numbers that must outlive what they were given to; written by snapshots only."""
+
+    version: int
+    revocations: int
+
+
+Fact = TopicPut | TopicDeleted | Revoked | Versions
+RevocationKey = tuple[str, str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Who asked for a change, and which decision of a gatekeeper allowed it."""
+
+    principal: str | None = None
+    decision: str | None = None
+
+
+NOBODY: Final = Cause()
+"""The core itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One entry of the control log."""
+
+    fact: Fact
+    at_us: int
+    cause: Cause = NOBODY
+
+
+@dataclass(frozen=True, slots=True)
+class ControlState:
+    """What all records together say.
+
+    `version` is that of the last change of any kind; `revocations_version` that of the newest
+    revocation, also where that has expired since.
+    """
+
+    topics: Mapping[str, Topic] = field(default_factory=lambda: MappingProxyType({}))
+    revocations: Mapping[RevocationKey, Revocation] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
+    version: int = 0
+    revocations_version: int = 0
+
+
+EMPTY: Final = ControlState()
+
+
+def apply(state: ControlState, facts: Iterable[Fact]) -> ControlState:
+    """The state after `facts`. Copies once, however many there are; `state` stays as it was."""
+    topics = dict(state.topics)
+    revocations = dict(state.revocations)
+    version = state.version
+    revocations_version = state.revocations_version
+    for fact in facts:
+        match fact:
+            case TopicPut(topic):
+                topics[topic.name] = topic
+                version = max(version, topic.version)
+            case TopicDeleted(name):
+                topics.pop(name, None)
+                version += 1
+            case Revoked(revocation):
+                revocations[revocation.key] = revocation
+                version = max(version, revocation.version)
+                revocations_version = max(revocations_version, revocation.version)
+            case Versions():
+                version = max(version, fact.version)
+                revocations_version = max(revocations_version, fact.revocations)
+    return ControlState(
+        MappingProxyType(topics), MappingProxyType(revocations), version, revocations_version
+    )
+
+
+def snapshot(state: ControlState, *, now_us: int) -> Iterator[Fact]:
+    """Facts whose fold over an empty state is `state`, without what has expired by now."""
+    for topic in state.topics.values():
+        yield TopicPut(topic)
+    for revocation in state.revocations.values():
+        if revocation.in_force(now_us):
+            yield Revoked(revocation)
+    yield Versions(state.version, state.revocations_version)
+
+
+def encode_record(record: Record) -> bytes:
+    """A record as JSON."""
+    value: dict[str, object] = {"at_us": record.at_us}
+    match record.fact:
+        case TopicPut(topic):
+            value |= {"record": "topic", "topic": topic_record(topic)}
+        case TopicDeleted(name):
+            value |= {"record": "topic_deleted", "name": name}
+        case Revoked(revocation):
+            value |= {"record": "revoked", "revocation": revocation_record(revocation)}
+        case Versions(version, revocations):
+            value |= {"record": "versions", "version": version, "revocations": revocations}
+    if record.cause.principal is not None:
+        value["principal"] = record.cause.principal
+    if record.cause.decision is not None:
+        value["decision"] = record.cause.decision
+    return orjson.dumps(value)
+
+
+def decode_record(data: bytes) -> Record:
+    """Read a record, or raise BadRecord: to skip one would be to forget what it said."""
+    try:
+        fields = Fields(orjson.loads(data), BadRecord, what="a control record")
+        kind = fields.raw("record")
+        at_us = fields.integer("at_us", 0, least=0)
+        cause = Cause(
+            fields.text("principal", bytes_max=NAME_BYTES_MAX),
+            fields.text("decision", bytes_max=NAME_BYTES_MAX),
+        )
+        fact = _fact(kind, fields)
+        fields.finish()
+    except (orjson.JSONDecodeError, BadTopic, BadRevocation, BadField) as error:
+        raise BadRecord(f"a control record can't be read: {error}") from error
+    return Record(fact, at_us, cause)
+
+
+def _fact(kind: object, fields: Fields) -> Fact:
+    match kind:
+        case "topic":
+            return TopicPut(parse_topic_record(fields.raw("topic")))
+        case "topic_deleted":
+            return TopicDeleted(check_any_topic(fields.raw("name")))
+        case "revoked":
+            return Revoked(parse_revocation_record(fields.raw("revocation")))
+        case "versions":
+            return Versions(
+                fields.integer("version", 0, least=0), fields.integer("revocations", 0, least=0)
+            )
+        case _:
+            raise BadRecord(
+                f"unknown kind of control record {kind!r}; a newer version of Sidegate wrote it: "
+                "run that version"
+            )

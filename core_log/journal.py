@@ -1,0 +1,291 @@
+"""The log on disk, without threads: appends groups, rolls segments, reads, takes checkpoints.
+
+`Log` gives it a writer thread and admission. Imports every rung below. Knows no queue, no caller
+and no limit on what waits.
+"""
+
+from bisect import bisect_left
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from crc32c import crc32c
+
+from core_log.checkpoint import ENTRIES_SUFFIX, Checkpoint, save_checkpoint, save_entries
+from core_log.clock import Clock
+from core_log.files import Files
+from core_log.group import Group
+from core_log.hot_tail import HotTail
+from core_log.index import Index, Key
+from core_log.log_errors import Damaged
+from core_log.opening import Opened, Opener
+from core_log.options import LogOptions
+from core_log.partitions import Partition
+from core_log.results import ReadResult
+from core_log.segment import Segment, create_segment, read_extent
+from core_log.segments import SealedSegment, Segments
+from core_log.store import Store
+from log_format.layout import SEGMENT_HEAD_BYTES, SegmentHead
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A moment of the log that a checkpoint may save: all of it is synced."""
+
+    checkpoint: Checkpoint
+    index: Index
+
+
+class Journal:
+    """An open log's segments and state.
+
+    Invariant: everything below `next_leaf` is written and everything below `durable_leaf` is
+    synced; a reader sees a batch only after `apply`. One thread at a time writes (`group` to
+    `snapshot`), one saves (`save`), any thread may read.
+    """
+
+    def __init__(
+        self, opened: Opened, files: Files, directory: Path, options: LogOptions, clock: Clock
+    ) -> None:
+        self._files = files
+        self._directory = directory
+        self._options = options
+        self._clock = clock
+        self._active = opened.tail.segment
+        self._store = opened.tail.store
+        self._saved_segment = opened.tail.segment.first_leaf
+        self._saved_entries = opened.tail.saved_entries
+        self._saved_crc = opened.tail.saved_crc
+        self.log_id = opened.log_id
+        self.report = opened.report
+        self.partitions = opened.state.partitions
+        self.producers = opened.state.producers
+        self.segments = opened.segments
+        self.hot = HotTail(options.hot_tail_bytes)
+        self.next_leaf = opened.state.leaf
+        self.durable_leaf = opened.state.leaf
+        self.checkpoint_leaf = opened.checkpoint_leaf
+        self.unsaved_bytes = 0
+
+    @classmethod
+    def open(cls, files: Files, directory: Path, options: LogOptions, clock: Clock) -> "Journal":
+        """Open the log in a folder, recovering what there is. The caller holds its lock."""
+        opened = Opener(files, directory, options, clock).open()
+        return cls(opened, files, directory, options, clock)
+
+    @property
+    def active(self) -> Segment:
+        """The segment that grows."""
+        return self._active
+
+    @property
+    def bytes(self) -> int:
+        """The length of all segments."""
+        return self._store.end + sum(sealed.length for sealed in self.segments.sealed)
+
+    @property
+    def lost(self) -> int:
+        """Leaves that damage has taken."""
+        return self._active.index.lost + sum(sealed.lost for sealed in self.segments.sealed)
+
+    # Writing: the writer thread.
+
+    def group(self) -> Group:
+        """A new group that continues this log."""
+        return Group(
+            self.partitions,
+            self.producers,
+            self._options,
+            first_leaf=self.next_leaf,
+            durable_leaf=self.durable_leaf,
+            append_us=self._clock.now_us(),
+        )
+
+    def write(self, group: Group) -> None:
+        """Put a group's bytes at the end of the log, in a new segment if this one is full.
+
+        After an OSError nothing is known but that the log is as it was up to its end: call
+        `cut_back`, or stop.
+        """
+        end = self._store.end
+        if end > SEGMENT_HEAD_BYTES and end + group.bytes > self._options.segment_bytes:
+            self.roll()
+        self._store.append(group.frames)
+
+    def cut_back(self) -> None:
+        """Take back, durably, what a failed write has left behind the end."""
+        self._store.cut_back(self._store.end)
+
+    def sync(self, group: Group | None = None) -> None:
+        """Make all that was written durable, with a group that is not applied yet.
+
+        An error here is final. The system may have dropped what it could not write and call it
+        written the next time: never try again.
+        """
+        self._store.sync()
+        self.durable_leaf = self.next_leaf if group is None else group.next_leaf
+
+    def apply(self, group: Group) -> None:
+        """The group is in the log: let readers and producers know."""
+        self.hot.add(group.committed)
+        position = self._store.end - group.bytes
+        index = self._active.index
+        for batch in group.committed:
+            key = (batch.topic, batch.partition)
+            partition = self.partitions.make(key)
+            fresh = key not in index.runs
+            partition.greatest_us = max(partition.greatest_us, batch.append_us)
+            index.add(
+                key,
+                batch.base_offset,
+                batch.count,
+                position,
+                len(batch.frame),
+                batch.append_us,
+                partition.greatest_us,
+                True,
+            )
+            if fresh:
+                partition.add_run(batch.base_offset, index.first_leaf)
+            partition.end = batch.base_offset + batch.count
+            position += len(batch.frame)
+        group.apply_producers()
+        self.next_leaf = group.next_leaf
+        self.unsaved_bytes += group.bytes
+
+    def roll(self) -> None:
+        """Seal the last segment, synced, and begin a new one. An empty one is left as it is.
+
+        After an OSError the log is as it was: the new file is gone again.
+        """
+        if self._store.end == SEGMENT_HEAD_BYTES:
+            return
+        if self.durable_leaf < self.next_leaf:
+            self.sync()
+        head = SegmentHead(self.log_id, self.next_leaf, 0, self._clock.now_us())
+        try:
+            file = create_segment(self._files, self._directory, head)
+        except OSError:
+            # Left behind, it would claim the leaves that go into this segment instead.
+            self._files.remove(self.segments.path(self.next_leaf))
+            self._files.sync_directory(self._directory)
+            raise
+        old = self._active
+        sealed = SealedSegment(
+            old.first_leaf, self.next_leaf, self._store.end, old.rewritten, old.index.lost
+        )
+        self._active = Segment(self.next_leaf, 0, file, Index(self.next_leaf))
+        self._store = Store(file, SEGMENT_HEAD_BYTES)
+        self.segments.add_active(self._active)
+        self.segments.add_sealed(sealed, old)
+
+    def snapshot(self) -> Snapshot:
+        """This moment, for `save`. Syncs what is not synced yet."""
+        if self.durable_leaf < self.next_leaf:
+            self.sync()
+        self.unsaved_bytes = 0
+        index = self._active.index
+        slots = sorted(index.runs, key=lambda key: index.runs[key].slot)
+        checkpoint = Checkpoint(
+            log_id=self.log_id,
+            leaf=self.next_leaf,
+            segment=self._active.first_leaf,
+            position=self._store.end,
+            entries=len(index),
+            entries_crc=0,
+            slots=slots,
+            partitions=[(each.key, each.end, each.greatest_us) for each in self.partitions],
+            producers=self.producers.snapshot(),
+        )
+        return Snapshot(checkpoint, index)
+
+    # Saving: one thread beside the writer.
+
+    def save(self, snapshot: Snapshot) -> None:
+        """Put sealed segments' indexes on disk, then a checkpoint that relies on them."""
+        for sealed in self.segments.unsaved():
+            self.segments.save(sealed)
+            self._files.remove(self.segments.path(sealed.first_leaf).with_suffix(ENTRIES_SUFFIX))
+        checkpoint = snapshot.checkpoint
+        if self._saved_segment != checkpoint.segment:
+            self._saved_segment, self._saved_entries, self._saved_crc = checkpoint.segment, 0, 0
+        packed = snapshot.index.packed(self._saved_entries, checkpoint.entries)
+        if packed:
+            path = self.segments.path(checkpoint.segment)
+            save_entries(self._files, path, self._saved_entries, packed)
+            self._saved_entries = checkpoint.entries
+            self._saved_crc = crc32c(packed, self._saved_crc)
+        checkpoint = replace(checkpoint, entries_crc=self._saved_crc)
+        save_checkpoint(self._files, self._directory, checkpoint)
+        self.checkpoint_leaf = checkpoint.leaf
+
+    # Reading: any thread.
+
+    def read_hot(self, key: Key, offset: int, max_bytes: int) -> ReadResult | None:
+        """Frames from memory; None if the disk has to be asked."""
+        partition = self.partitions.get(key)
+        if partition is None:
+            return ReadResult((), offset, 0, 0)
+        start, end = partition.start, partition.end
+        at = max(offset, start)
+        if at >= end:
+            return ReadResult((), at, start, end)
+        held = self.hot.read(key, at, max_bytes)
+        return None if held is None else ReadResult(*held, start, end)
+
+    def read(self, key: Key, offset: int, max_bytes: int) -> ReadResult:
+        """Frames from memory or disk: at least one if there is one; else why not, as Damaged."""
+        hot = self.read_hot(key, offset, max_bytes)
+        if hot is not None:
+            return hot
+        return self._read_disk(self.partitions.make(key), offset, max_bytes)
+
+    def _read_disk(self, partition: Partition, offset: int, max_bytes: int) -> ReadResult:
+        key, start, end = partition.key, partition.start, partition.end
+        at = max(offset, start)
+        frames: list[bytes] = []
+        size = 0
+        for leaf in partition.run_leaves[partition.run_of(at) :]:
+            extent = read_extent(
+                self.segments.get(leaf), key, at, end, max_bytes - size, at_least_one=not frames
+            )
+            frames += extent.frames
+            size += sum(map(len, extent.frames))
+            at = extent.next_offset
+            if extent.problem is not None and not frames:
+                raise Damaged(*key, at, extent.problem_end, extent.problem)
+            if extent.stopped or at >= end:
+                break
+        else:
+            if not frames:
+                raise Damaged(*key, at, end, "they were lost to damage")
+        return ReadResult(tuple(frames), at, start, end)
+
+    def offset_for_time(self, key: Key, time_us: int) -> int:
+        """The first offset by which the clock had reached `time_us` at an append; else the end."""
+        partition = self.partitions.get(key)
+        if partition is None:
+            return 0
+        end = partition.end
+        leaves = partition.run_leaves
+        number = bisect_left(_GreatestTimes(partition, self.segments), time_us)
+        if number == len(leaves):
+            return end
+        index = self.segments.get(leaves[number]).index
+        run = index.runs[key]
+        found = index.at(run, index.find_time(run, time_us)).base_offset
+        return min(max(found, partition.start), end)
+
+
+class _GreatestTimes:
+    """A partition's segments as a sequence of greatest append times, for `bisect`."""
+
+    def __init__(self, partition: Partition, segments: Segments) -> None:
+        self._partition = partition
+        self._segments = segments
+
+    def __len__(self) -> int:
+        return len(self._partition.run_leaves)
+
+    def __getitem__(self, number: int) -> int:
+        index = self._segments.get(self._partition.run_leaves[number]).index
+        return index.runs[self._partition.key].greatest_us

@@ -1,0 +1,42 @@
+"""From the core's errors to its answers: the one list. Errors themselves know no HTTP."""
+
+from typing import Final
+
+from core_log.admission import NotAdmitted
+from core_log.intake import BadFrames
+from core_log.log_errors import Damaged, DiskFull, LogClosed, LogError, LogFailed, Overloaded
+from core_log.query import BadQuery
+from core_log.request_body import BadJson, BodyTooLarge, TooManyRequestBytes
+from core_log.revocations import BadRevocation, TooManyRevocations
+from core_log.stream_route import TooManyStreams
+from core_log.topic_log import UnknownPartition
+from core_log.topics import BadTopic, TooManyTopics, TopicChanged, TopicExists, UnknownTopic
+from hosting.problems import Problem, ProblemTable
+
+TABLE: Final = ProblemTable(
+    {
+        NotAdmitted: Problem(403, "not_admitted", "Only gatekeepers may call the core"),
+        BadFrames: Problem(400, "bad_frame", "The body is not a sound run of frames"),
+        BadJson: Problem(400, "bad_json", "The body is not the JSON that is expected"),
+        BadQuery: Problem(400, "bad_query", "The query can't be answered"),
+        BodyTooLarge: Problem(413, "too_large", "The body is too large"),
+        BadTopic: Problem(400, "bad_topic", "Not a legal topic"),
+        UnknownTopic: Problem(404, "unknown_topic", "No such topic"),
+        UnknownPartition: Problem(404, "unknown_partition", "No such partition"),
+        TopicExists: Problem(409, "topic_exists", "The topic exists with another definition"),
+        TopicChanged: Problem(412, "topic_changed", "The topic has changed meanwhile"),
+        TooManyTopics: Problem(409, "too_many_topics", "The limit on topics is reached"),
+        BadRevocation: Problem(400, "bad_revocation", "Not a revocation"),
+        TooManyRevocations: Problem(
+            409, "too_many_revocations", "The limit on revocations is reached"
+        ),
+        Damaged: Problem(410, "damaged", "These messages were lost to damage"),
+        DiskFull: Problem(507, "disk_full", "The disk is full"),
+        Overloaded: Problem(503, "overloaded", "Too much is in flight"),
+        TooManyRequestBytes: Problem(503, "overloaded", "Too much is in flight"),
+        TooManyStreams: Problem(503, "too_many_streams", "The limit on streams is reached"),
+        LogClosed: Problem(503, "unavailable", "The log is closing"),
+        LogFailed: Problem(503, "storage_failed", "The disk failed under the log"),
+        LogError: Problem(500, "log", "The log can't do this"),
+    }
+)

@@ -1,0 +1,73 @@
+"""The core as a service: its components in order, and what has to hold for it to be ready.
+
+    run_service(lambda: make_service(config))
+
+Health comes first, so that it answers while a large log is recovered and until the very end;
+then TLS, the storage, the cleaner's timer, and the private API, which is the first to stop.
+"""
+
+from core_log.cleaning import Cleaning
+from core_log.clock import Clock, SystemClock
+from core_log.config import CoreConfig
+from core_log.files import Files
+from core_log.measured_files import MeasuredFiles
+from core_log.metrics import CoreMetrics
+from core_log.private_api import PrivateApi
+from core_log.storage import Storage
+from hosting.lifecycle import Service
+from hosting.metrics import new_registry
+from hosting.tls import ReloadingContexts
+from hosting.web import HttpSite, health_app
+
+
+class Core:
+    """A core that is ready to run, and its parts, for whoever has to know where it listens."""
+
+    def __init__(
+        self, config: CoreConfig, *, clock: Clock | None = None, files: Files | None = None
+    ) -> None:
+        registry = new_registry()
+        metrics = CoreMetrics(registry)
+        clock = clock or SystemClock()
+        self.service = Service("core")
+        self.health = HttpSite(
+            "health",
+            health_app(self.service, registry),
+            config.health,
+            setting="health",
+            serves_while_draining=True,
+        )
+        self.storage = Storage(
+            config,
+            clock=clock,
+            files=files or MeasuredFiles(metrics.observe_sync),
+            on_failure=self._fail,
+        )
+        contexts = None
+        if config.tls is not None and not config.listen.is_unix:
+            contexts = ReloadingContexts(config.tls, client_ca=config.tls.ca)
+        self.api = PrivateApi(
+            config,
+            self.storage,
+            metrics,
+            clock=clock,
+            ssl_context=None if contexts is None else contexts.server,
+        )
+        self.cleaning = Cleaning(self.storage, config.log.clean_interval)
+        self.service.add(self.health)
+        if contexts is not None:
+            self.service.add(contexts)
+            self.service.add_check("tls", contexts.readiness)
+        self.service.add(self.storage)
+        self.service.add(self.cleaning)
+        self.service.add(self.api)
+        self.service.add_check("storage", self.storage.readiness)
+
+    def _fail(self, error: Exception) -> None:
+        """The disk failed under a log: nothing can be promised any more, so the process ends."""
+        self.service.fail(f"the disk failed under the log: {error}; restart to recover")
+
+
+def make_service(config: CoreConfig) -> Service:
+    """The core's service. Call it inside the event loop that will run it."""
+    return Core(config).service
