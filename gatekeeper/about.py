@@ -1,0 +1,64 @@
+"""What a caller may ask about the service and about itself: status, whoami, access."""
+
+from aiohttp import web
+
+from gatekeeper.call import Call, json_answer, passed_on
+from gatekeeper.errors import BadRequest
+from gatekeeper.gate import Gate
+from gatekeeper.parameters import json_object, required, topic_name
+from gatekeeper.policy.document import ACTIONS
+from gatekeeper.upstream import CoreClient
+
+
+class About:
+    """The handlers that decide nothing."""
+
+    def __init__(self, *, gate: Gate, core: CoreClient, gatekeeper_id: str) -> None:
+        self._gate = gate
+        self._core = core
+        self._gatekeeper_id = gatekeeper_id
+
+    async def status(self, call: Call) -> web.StreamResponse:
+        """The core's status, with the name of the gatekeeper that was asked."""
+        answer = await self._core.ask("GET", "/v1/status", call.behalf())
+        if answer.status != 200:
+            return passed_on(answer)
+        return json_answer({**json_object(answer.body), "gatekeeper": self._gatekeeper_id})
+
+    async def whoami(self, call: Call) -> web.StreamResponse:
+        """Who the gatekeeper takes the caller for."""
+        identity = call.caller.identity
+        return json_answer(
+            {
+                "principal": call.caller.principal,
+                "spiffe_id": identity.spiffe_id,
+                "thumbprint": identity.thumbprint.hex(),
+                "issuer": identity.issuer_url,
+                "client_id": identity.client_id,
+                "subject": identity.subject,
+                "scopes": sorted(identity.scopes),
+                "expires_at": identity.expires_at,
+                "gatekeeper": self._gatekeeper_id,
+                "policy_hash": self._gate.policy.hash.hex(),
+            }
+        )
+
+    async def access(self, call: Call) -> web.StreamResponse:
+        """Whether the caller would be allowed, and by which rule, without doing it."""
+        topic = topic_name(required(call.query, "topic"))
+        wanted = required(call.query, "action")
+        action = next((known for known in ACTIONS if known == wanted), None)
+        if action is None:
+            raise BadRequest(f"query: action must be one of {', '.join(ACTIONS)}")
+        decision = self._gate.policy.decide(call.caller.identity, action, topic)
+        return json_answer(
+            {
+                "allowed": decision.allowed,
+                "action": action,
+                "topic": topic,
+                "principal": decision.principal,
+                "rule": decision.rule,
+                "reason": decision.reason,
+                "detail": decision.text,
+            }
+        )

@@ -1,0 +1,114 @@
+"""Request bodies: in time, within their size, and within what all of them together may take.
+
+The only place that reads what callers send. Knows nothing of what is in a body.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from aiohttp import web
+
+from gatekeeper.errors import BadRequest, Overloaded, TooLarge, TooSlow
+
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+class Intake:
+    """Reads bodies against one budget. Lives in one event loop.
+
+    Invariant: `in_flight` is the number of bytes that callers' bodies hold in memory, and never
+    above `in_flight_bytes_max`.
+    """
+
+    def __init__(self, *, in_flight_bytes_max: int, timeout_s: float) -> None:
+        self._max = in_flight_bytes_max
+        self._timeout_s = timeout_s
+        self.in_flight = 0
+
+    @asynccontextmanager
+    async def body(self, request: web.BaseRequest, bytes_max: int) -> AsyncIterator[bytes]:
+        """The request's body, of at most `bytes_max` bytes; its room is given back at the end."""
+        declared = request.content_length
+        if declared is not None and declared > bytes_max:
+            raise TooLarge(_too_large(bytes_max))
+        _check_encoding(request)
+        held = _Held(self)
+        try:
+            held.grow(declared or 0)
+            await _continue(request)
+            try:
+                async with asyncio.timeout(self._timeout_s):
+                    body = await _read(request, bytes_max, held)
+            except TimeoutError as error:
+                raise TooSlow(
+                    f"the body did not arrive within {self._timeout_s:.0f} s; send it faster, or "
+                    "in smaller requests"
+                ) from error
+            yield body
+        finally:
+            held.release()
+
+    def take(self, count: int) -> None:
+        """Take room for `count` bytes, or raise Overloaded."""
+        if self.in_flight + count > self._max:
+            raise Overloaded(
+                f"requests of {self.in_flight} bytes are in flight; the limit is {self._max}", 1.0
+            )
+        self.in_flight += count
+
+    def give_back(self, count: int) -> None:
+        """Give room back."""
+        self.in_flight -= count
+
+
+class _Held:
+    """The room of one request."""
+
+    __slots__ = ("_intake", "count")
+
+    def __init__(self, intake: Intake) -> None:
+        self._intake = intake
+        self.count = 0
+
+    def grow(self, count: int) -> None:
+        if count > self.count:
+            self._intake.take(count - self.count)
+            self.count = count
+
+    def release(self) -> None:
+        self._intake.give_back(self.count)
+        self.count = 0
+
+
+async def _read(request: web.BaseRequest, bytes_max: int, held: _Held) -> bytes:
+    chunks: list[bytes] = []
+    size = 0
+    while chunk := await request.content.readany():
+        size += len(chunk)
+        if size > bytes_max:
+            raise TooLarge(_too_large(bytes_max))
+        held.grow(size)
+        chunks.append(chunk)
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+async def _continue(request: web.BaseRequest) -> None:
+    expect = request.headers.get("Expect")
+    if expect is None:
+        return
+    if expect.lower() != "100-continue":
+        raise BadRequest("Expect: only 100-continue is known")
+    await request.writer.write(_CONTINUE)
+    # As aiohttp's own handler does: an interim answer does not count as the answer's begin.
+    request.writer.output_size = 0
+
+
+def _check_encoding(request: web.BaseRequest) -> None:
+    encoding = request.headers.get("Content-Encoding", "identity")
+    if encoding.lower() != "identity":
+        raise BadRequest("Content-Encoding: bodies are read as they are; leave it out")
+
+
+def _too_large(bytes_max: int) -> str:
+    return f"the body is over {bytes_max} bytes, the limit of this route; send less at once"

@@ -1,0 +1,106 @@
+"""The one table that maps every route of :8443 to what it needs. A route without one is closed.
+
+The application is built from this table and from nothing else, so a path that is not here can't
+be reached, whatever the core serves behind it. Pure data and functions; no HTTP library.
+"""
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from gatekeeper.policy.decide import Question
+from log_format.topic import is_system_topic
+
+
+class Needs(Enum):
+    """What a caller needs for a route. Every one of them needs an authenticated caller first."""
+
+    PUBLISH = "publish on each frame's topic"
+    HISTORY = "replay on the topic, or subscribe with a look back (audit on a system topic)"
+    STREAM = "subscribe on the topic, or as HISTORY where it begins in the past"
+    ANY = "any action on the topic"
+    LISTED = "nothing more: the list shows the topics on which the caller may do anything"
+    ADMIN = "admin on the topic"
+    CALLER = "nothing more: the answer is about the caller, or about the service"
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One route: its name is the handler's, its path may hold a topic's `{name}`."""
+
+    name: str
+    method: str
+    path: str
+    needs: Needs
+    query: frozenset[str] = frozenset()
+
+
+ROUTES: Final = (
+    Route("append", "POST", "/v1/append", Needs.PUBLISH),
+    Route(
+        "read",
+        "GET",
+        "/v1/read",
+        Needs.HISTORY,
+        frozenset({"topic", "partition", "offset", "max_bytes", "wait_ms"}),
+    ),
+    Route("stream", "GET", "/v1/stream", Needs.STREAM),
+    Route("list_topics", "GET", "/v1/topics", Needs.LISTED),
+    Route("create_topic", "POST", "/v1/topics", Needs.ADMIN),
+    Route("describe_topic", "GET", "/v1/topics/{name}", Needs.ANY, frozenset({"create"})),
+    Route("alter_topic", "PATCH", "/v1/topics/{name}", Needs.ADMIN),
+    Route("delete_topic", "DELETE", "/v1/topics/{name}", Needs.ADMIN),
+    Route("offsets", "GET", "/v1/topics/{name}/offsets", Needs.ANY, frozenset({"time_us"})),
+    Route("status", "GET", "/v1/status", Needs.CALLER),
+    Route("whoami", "GET", "/v1/whoami", Needs.CALLER),
+    Route("access", "GET", "/v1/access", Needs.CALLER, frozenset({"action", "topic"})),
+)
+
+_EXACT: Final[dict[str, dict[str, Route]]] = {}
+for _route in ROUTES:
+    _EXACT.setdefault(_route.path, {})[_route.method] = _route
+_WITH_NAME: Final = re.compile(r"/v1/topics/([^/{}]+)(/offsets|)")
+_PATH: Final = re.compile(r"(?:/[A-Za-z0-9_.~-]+)+")
+"""Segments of unreserved characters: no route and no topic name needs percent-encoding, so `%2F`,
+`%2e`, `//`, a backslash, a fragment, `*` and a whole URL are refused instead of interpreted."""
+
+
+def questions_for(needs: Needs, topic: str, *, from_latest: bool = False) -> tuple[Question, ...]:
+    """What the policy is asked; one yes is enough."""
+    if needs is Needs.ADMIN:
+        return ("admin",)
+    if needs is Needs.PUBLISH:
+        return ("publish",)
+    if needs in (Needs.STREAM, Needs.HISTORY):
+        if is_system_topic(topic):
+            return ("audit",)
+        return ("subscribe",) if from_latest else ("replay", "subscribe")
+    return ("any",)
+
+
+def find_route(method: str, path: str) -> tuple[Route, str]:
+    """The route of a request and the topic's name in its path (empty where it has none).
+
+    Raises KeyError with the methods that the path takes: none for a path that is not in the table.
+    """
+    by_method, name = _EXACT.get(path), ""
+    if by_method is None:
+        match = _WITH_NAME.fullmatch(path)
+        if match is not None:
+            name = match[1]
+            by_method = _EXACT.get(f"/v1/topics/{{name}}{match[2]}")
+    if by_method is None:
+        raise KeyError
+    route = by_method.get(method)
+    if route is None:
+        raise KeyError(*sorted(by_method))
+    return route, name
+
+
+def plain_path(raw_target: str) -> bool:
+    """True for a request target that can mean one thing only, to us and to whoever is behind us."""
+    path, _mark, _query = raw_target.partition("?")
+    if _PATH.fullmatch(path) is None:
+        return False
+    return not any(segment in (".", "..") for segment in path.split("/"))

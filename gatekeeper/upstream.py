@@ -1,0 +1,324 @@
+"""The client of the core: appends, reads, topics and streams, over mTLS or a Unix socket.
+
+It passes bytes and says what came back; it decides nothing. The core's identity is checked on
+every new connection by the connector that it is given. Headers are chosen here, one by one: what
+a caller sent reaches the core only where this module names it.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import aiohttp
+from aiohttp.abc import AbstractStreamWriter
+
+from gatekeeper.append import Buffer
+from gatekeeper.errors import CoreUnavailable
+from log_format.limits import BODY_BYTES_MAX, ENVELOPE_BYTES_MAX
+
+log = logging.getLogger("sidegate.gatekeeper.upstream")
+
+FRAMES_TYPE: Final = "application/vnd.sidegate.frames"
+RETRY_AFTER_S: Final = 1.0
+"""What callers are told while the core is away: its restart takes about a second."""
+WRITE_BYTES: Final = 256 * 1024
+"""Written to the core in one piece: large enough for few calls, small enough to interleave."""
+ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
+"""A whole JSON answer of the core: a list of 10,000 topics comes to about 4 MiB."""
+CONTROL_BYTES_MAX: Final = 1024 * 1024
+PASSED_BACK: Final = (
+    "Content-Type",
+    "ETag",
+    "Retry-After",
+    "Sidegate-Start-Offset",
+    "Sidegate-End-Offset",
+    "Sidegate-Next-Offset",
+)
+"""Headers of the core's answers that callers get to see."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A whole answer of the core."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class OnBehalf:
+    """For whom a request is made: the core trusts these, because it admits gatekeepers only."""
+
+    principal: str
+    decision: str
+    request_id: str
+
+    def headers(self) -> dict[str, str]:
+        """As the core reads them."""
+        return {
+            "Sidegate-Principal": self.principal,
+            "Sidegate-Decision": self.decision,
+            "Sidegate-Request-Id": self.request_id,
+        }
+
+
+class Frames(aiohttp.Payload):
+    """A request body made of buffers: joined in pieces of bounded size, never as a whole."""
+
+    _autoclose = True
+
+    def __init__(self, buffers: Sequence[Buffer]) -> None:
+        super().__init__(buffers, content_type=FRAMES_TYPE)
+        self._size = sum(map(len, buffers))
+
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        raise TypeError(f"frames are not text to decode as {encoding} ({errors})")
+
+    async def write(self, writer: AbstractStreamWriter) -> None:
+        pending: list[Buffer] = []
+        size = 0
+        for buffer in self._value:
+            pending.append(buffer)
+            size += len(buffer)
+            if size >= WRITE_BYTES:
+                await writer.write(b"".join(pending) if len(pending) > 1 else pending[0])
+                pending.clear()
+                size = 0
+        if pending:
+            await writer.write(b"".join(pending))
+
+
+class Connectors(Protocol):
+    """Makes connectors to the core; `version` changes when the old ones should no longer be used,
+    because the gatekeeper's certificate was renewed."""
+
+    @property
+    def version(self) -> int: ...
+    def make(self, limit: int) -> aiohttp.BaseConnector: ...
+
+
+class _Pool:
+    """A session that is replaced when the certificate is; requests under way keep the old one."""
+
+    def __init__(self, connectors: Connectors, limit: int, timeout: aiohttp.ClientTimeout) -> None:
+        self._connectors = connectors
+        self._limit = limit
+        self._timeout = timeout
+        self._version = 0
+        self._session: aiohttp.ClientSession | None = None
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def session(self) -> aiohttp.ClientSession:
+        """The session for a new request."""
+        if self._session is None or self._version != self._connectors.version:
+            self._retire()
+            self._version = self._connectors.version
+            self._session = aiohttp.ClientSession(
+                connector=self._connectors.make(self._limit),
+                timeout=self._timeout,
+                auto_decompress=False,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                skip_auto_headers=("Accept", "Accept-Encoding", "User-Agent", "Content-Type"),
+                trust_env=False,
+            )
+        return self._session
+
+    def _retire(self) -> None:
+        if self._session is not None:
+            task = asyncio.create_task(_close_later(self._session, self._timeout.total or 0.0))
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+    async def close(self) -> None:
+        """Close the session and those that were replaced."""
+        for task in self._closing:
+            task.cancel()
+        await asyncio.gather(*self._closing, return_exceptions=True)
+        if self._session is not None:
+            await self._session.close()
+
+
+async def _close_later(session: aiohttp.ClientSession, after_s: float) -> None:
+    """Close a replaced session once its requests must have ended. Its streams end with it, and are
+    opened again with the new certificate."""
+    try:
+        await asyncio.sleep(after_s)
+    finally:
+        await session.close()
+
+
+class CoreClient:
+    """A hosting component. `last_error` is None while the core answers.
+
+    One session for requests with a bounded pool; streams are upgraded connections and come from a
+    second one, so that many streams can't take the last connection from the appends.
+    """
+
+    name = "upstream"
+
+    def __init__(
+        self,
+        base_url: str,
+        connectors: Connectors,
+        *,
+        connections_max: int,
+        connect_timeout_s: float,
+        answer_timeout_s: float,
+    ) -> None:
+        self._base = base_url.rstrip("/")
+        self._timeout = aiohttp.ClientTimeout(
+            total=answer_timeout_s, connect=None, sock_connect=connect_timeout_s
+        )
+        self._requests = _Pool(connectors, connections_max, self._timeout)
+        self._streams = _Pool(connectors, 0, self._timeout)
+        self.last_error: str | None = "not asked yet"
+        self.last_answer_at: float | None = None
+
+    async def start(self) -> None:
+        """Nothing to wait for: the core need not be there yet."""
+
+    async def drain(self) -> None:
+        """Nothing to refuse here: requests end with their callers."""
+
+    async def stop(self) -> None:
+        """Close every connection to the core."""
+        await self._requests.close()
+        await self._streams.close()
+
+    async def append(self, buffers: Sequence[Buffer], behalf: OnBehalf) -> Answer:
+        """Hand frames to the core."""
+        headers = behalf.headers()
+        headers["Content-Type"] = FRAMES_TYPE
+        return await self._ask("POST", "/v1/append", headers, data=Frames(buffers))
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        behalf: OnBehalf,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        if_match: str | None = None,
+        timeout_s: float | None = None,
+    ) -> Answer:
+        """A request with a JSON body, or none, and an answer of bounded size."""
+        headers = behalf.headers()
+        if if_match is not None:
+            headers["If-Match"] = if_match
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        return await self._ask(method, path, headers, query=query, data=body, timeout_s=timeout_s)
+
+    async def _ask(
+        self,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        *,
+        query: Mapping[str, str] | None = None,
+        data: Any = None,
+        timeout_s: float | None = None,
+    ) -> Answer:
+        async with self._open(method, path, headers, query, data, timeout_s) as response:
+            body = await _read_bounded(response)
+            return Answer(response.status, passed_back(response), body)
+
+    @asynccontextmanager
+    async def read(
+        self, query: Mapping[str, str], behalf: OnBehalf, *, wait_s: float
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """A read whose answer is streamed: the caller takes chunks from `response.content`."""
+        timeout_s = (self._timeout.total or 0.0) + wait_s
+        async with self._open(
+            "GET", "/v1/read", behalf.headers(), query, None, timeout_s
+        ) as response:
+            yield response
+
+    @asynccontextmanager
+    async def stream(self, behalf: OnBehalf) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+        """A WebSocket to the core, closed at the end of the block."""
+        session = self._streams.session()
+        try:
+            socket = await session.ws_connect(
+                f"{self._base}/v1/stream",
+                headers=behalf.headers(),
+                autoclose=True,
+                autoping=True,
+                compress=0,
+                max_msg_size=ENVELOPE_BYTES_MAX + BODY_BYTES_MAX + 8,
+                timeout=aiohttp.ClientWSTimeout(ws_receive=None, ws_close=1.0),
+            )
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise self._failed(error) from error
+        self._answered()
+        try:
+            yield socket
+        finally:
+            await socket.close()
+
+    @asynccontextmanager
+    async def _open(
+        self,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        query: Mapping[str, str] | None,
+        data: Any,
+        timeout_s: float | None,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        session = self._requests.session()
+        timeout = (
+            self._timeout
+            if timeout_s is None
+            else aiohttp.ClientTimeout(total=timeout_s, sock_connect=self._timeout.sock_connect)
+        )
+        try:
+            async with session.request(
+                method,
+                self._base + path,
+                headers=headers,
+                params=query,
+                data=data,
+                timeout=timeout,
+                allow_redirects=False,
+            ) as response:
+                self._answered()
+                yield response
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise self._failed(error) from error
+
+    def _answered(self) -> None:
+        if self.last_error is not None:
+            log.info("the core answers")
+        self.last_error = None
+        self.last_answer_at = time.monotonic()
+
+    def _failed(self, error: BaseException) -> CoreUnavailable:
+        text = str(error) or type(error).__name__
+        if self.last_error is None:
+            log.warning("the core does not answer", extra={"fields": {"error": text}})
+        self.last_error = text
+        return CoreUnavailable("the core can't be reached; try again", RETRY_AFTER_S)
+
+
+async def _read_bounded(response: aiohttp.ClientResponse) -> bytes:
+    chunks: list[bytes] = []
+    size = 0
+    while chunk := await response.content.readany():
+        size += len(chunk)
+        if size > ANSWER_BYTES_MAX:
+            raise aiohttp.ClientPayloadError(f"the answer is over {ANSWER_BYTES_MAX} bytes")
+        chunks.append(chunk)
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+def passed_back(response: aiohttp.ClientResponse) -> dict[str, str]:
+    """Those headers of an answer that the caller may see."""
+    found = response.headers
+    return {name: found[name] for name in PASSED_BACK if name in found}
