@@ -1,0 +1,159 @@
+"""What the HTTP API takes and gives, as types. They check parameters and make the OpenAPI pages.
+
+The body of a publish is in `message.py`. Answers are written by faster means than these types;
+a test holds the two together.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeVar
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from sidecar.errors import BadQuery
+
+AckName = Literal["auto", "core"]
+
+
+class PublishQuery(msgspec.Struct, forbid_unknown_fields=True):
+    """Parameters of a publish."""
+
+    ack: Annotated[AckName, Meta(description="What must have happened before the answer")] = "auto"
+    timeout_ms: Annotated[
+        Annotated[int, Meta(ge=1)] | None, Meta(description="How long to wait for the outcome")
+    ] = None
+
+
+class SubscribeQuery(msgspec.Struct, forbid_unknown_fields=True, rename={"start": "from"}):
+    """Parameters of a subscription."""
+
+    start: Annotated[
+        str, Meta(description="earliest, latest, offset:N or time:2026-01-31T12:00:00Z")
+    ] = "latest"
+    partition: Annotated[
+        str | None, Meta(description="One partition, or several with commas; default: all")
+    ] = None
+
+
+class MessagesQuery(msgspec.Struct, forbid_unknown_fields=True):
+    """Parameters of a page of messages."""
+
+    partition: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 0
+    offset: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
+    limit: Annotated[int, Meta(ge=1, le=10_000)] = 1_000
+
+
+class NoQuery(msgspec.Struct, forbid_unknown_fields=True):
+    """No parameters."""
+
+
+class Published(msgspec.Struct):
+    """Where the message is now."""
+
+    topic: str
+    partition: int
+    offset: int
+    id: str
+    durability: Literal["committed", "interval", "os", "memory"]
+
+
+class Envelope(msgspec.Struct):
+    """A message as apps read it; `data_base64` and `content_type` where it is not JSON."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: str
+    id: str
+    key: str | None
+    headers: dict[str, str]
+    principal: str | None
+    message: Any | UnsetType = UNSET
+    data_base64: str | UnsetType = UNSET
+    content_type: str | UnsetType = UNSET
+
+
+class MessageList(msgspec.Struct):
+    """A page of messages. Ask again with `next_offset`; past the end the list is empty."""
+
+    messages: list[Envelope]
+    next_offset: int
+
+
+class Retention(msgspec.Struct, forbid_unknown_fields=True):
+    """What is kept; null means for ever."""
+
+    age_ms: int | None = None
+    bytes: int | None = None
+
+
+class TopicRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """A topic to create."""
+
+    name: str
+    partitions: Annotated[int, Meta(ge=1)] | UnsetType = UNSET
+    strategy: Literal["key", "round_robin", "sticky"] | UnsetType = UNSET
+    retention: Retention | UnsetType = UNSET
+    storage: Literal["disk", "memory"] | UnsetType = UNSET
+    delivery: Literal["broadcast", "fcfs"] | UnsetType = UNSET
+
+
+class TopicChange(msgspec.Struct, forbid_unknown_fields=True):
+    """What to change of a topic."""
+
+    partitions: Annotated[int, Meta(ge=1)] | UnsetType = UNSET
+    strategy: Literal["key", "round_robin", "sticky"] | UnsetType = UNSET
+    retention: Retention | UnsetType = UNSET
+    delivery: Literal["broadcast", "fcfs"] | UnsetType = UNSET
+
+
+class PartitionOffsets(msgspec.Struct):
+    """What a partition holds: offsets from `start_offset` up to, not with, `end_offset`."""
+
+    partition: int
+    start_offset: int
+    end_offset: int
+
+
+class Topic(msgspec.Struct):
+    """A topic as the log describes it."""
+
+    name: str
+    partitions: int
+    strategy: Literal["key", "round_robin", "sticky"]
+    retention: Retention
+    storage: Literal["disk", "memory"]
+    delivery: Literal["broadcast", "fcfs"]
+    created_us: int
+    version: int
+    offsets: list[PartitionOffsets]
+
+
+class TopicList(msgspec.Struct):
+    """The topics that this app may see."""
+
+    topics: list[Topic]
+
+
+class Problem(msgspec.Struct):
+    """RFC 9457: what went wrong. `code` is stable; `detail` says what to do."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    request_id: str | UnsetType = UNSET
+
+
+Q = TypeVar("Q", bound=msgspec.Struct)
+
+
+def parse_query(query: Mapping[str, str], kind: type[Q]) -> Q:
+    """The parameters as `kind`, or BadQuery that names the one at fault."""
+    if len(query) != len(set(query)):
+        raise BadQuery("query", "gives a parameter twice")
+    try:
+        return msgspec.convert(dict(query), kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise BadQuery("query", str(error)) from error

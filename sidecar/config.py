@@ -1,0 +1,162 @@
+"""The sidecar's configuration: one frozen value, read by `hosting.config`.
+
+Every limit has its unit in its type or name and says why it is what it is. May import `hosting`
+and `log_format`'s limits; holds file names, never what is in the files.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
+
+from hosting.environment import (
+    Environment,
+    development_identity_problems,
+    loopback_issuer_problems,
+)
+from hosting.units import Address, ByteSize, Seconds
+from log_format.limits import BODY_BYTES_MAX
+
+MESSAGE_BYTES_CEILING = 8 * 1024 * 1024
+"""A message, its columns and as much again in base64 fit into one batch and one request."""
+
+
+@dataclass(frozen=True)
+class TlsFilesConfig:
+    """The sidecar's certificate (with its app's SPIFFE id), its key, and the gatekeepers' CA."""
+
+    certificate: Path
+    key: Path
+    ca: Path
+
+
+@dataclass(frozen=True)
+class OAuthConfig:
+    """Where access tokens come from, and how the sidecar proves that it is the client."""
+
+    issuer: str
+    client_id: str
+    method: Literal["tls_client_auth", "private_key_jwt"] = "tls_client_auth"
+    ca: Path | None = None
+    """Who vouches for the issuer's certificate; the system's own authorities where absent."""
+    audience: str | None = None
+    scope: str | None = None
+    key: Path | None = None
+    """The client's private key as PEM, for private_key_jwt."""
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """A token must never travel in the clear."""
+        if urlsplit(self.issuer).scheme != "https":
+            yield "issuer", f"must begin with https://, not {self.issuer!r}"
+        if self.method == "private_key_jwt" and self.key is None:
+            yield "key", "must name the client's private key (PEM) where method is private_key_jwt"
+
+
+@dataclass(frozen=True)
+class BatchConfig:
+    """How messages become batches."""
+
+    bytes_max: ByteSize = 1024 * 1024
+    """A batch is closed at this size; larger ones gain nothing and make readers wait."""
+    linger: Seconds = 0.0
+    """How long the first message of an idle partition waits for company."""
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """A batch has to fit the format."""
+        if not 1024 <= self.bytes_max <= BODY_BYTES_MAX // 2:
+            yield "bytes_max", f"must lie between 1KiB and {BODY_BYTES_MAX // 2 // 1024}KiB"
+        if self.linger > 10:
+            yield "linger", "must be at most 10s; apps wait for it"
+
+
+@dataclass(frozen=True)
+class LimitsConfig:
+    """What one sidecar spends on its app at most."""
+
+    message_bytes_max: ByteSize = 1024 * 1024
+    """One message's payload. Larger things belong into a store, with a reference in the log."""
+    ring_entries_max: int = 65_536
+    """Messages of one partition that wait for their batch: a burst of several seconds."""
+    ring_bytes_max: ByteSize = 32 * 1024 * 1024
+    """Their bytes: as much as one request to a gatekeeper may carry."""
+    timeout: Seconds = 30.0
+    """How long a publish waits for its outcome where it names no timeout_ms."""
+    timeout_max: Seconds = 300.0
+    """The longest timeout_ms that an app may ask for."""
+    streams_max: int = 2_000
+    """Open subscriptions; each holds a connection to a gatekeeper and up to stream_bytes_max."""
+    stream_bytes_max: ByteSize = 1024 * 1024
+    """Bytes on their way to one subscriber before the gatekeeper has to wait."""
+    request_bytes_max: ByteSize = 8 * 1024 * 1024
+    """One append request to a gatekeeper; the wire allows 32 MiB."""
+    requests_in_flight_max: int = 4
+    """Append requests under way at one time: busy partitions do not wait for slow ones."""
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """Limits that would let nothing through are refused."""
+        if not 1 <= self.message_bytes_max <= MESSAGE_BYTES_CEILING:
+            yield (
+                "message_bytes_max",
+                f"must lie between 1 and {MESSAGE_BYTES_CEILING // 1024 // 1024}MiB",
+            )
+        for name in ("ring_entries_max", "streams_max", "requests_in_flight_max"):
+            if getattr(self, name) < 1:
+                yield name, "must be at least 1"
+        if self.ring_bytes_max < self.message_bytes_max:
+            yield "ring_bytes_max", "must be at least message_bytes_max, or none would fit"
+        if not 1024 <= self.request_bytes_max <= 24 * 1024 * 1024:
+            yield "request_bytes_max", "must lie between 1KiB and 24MiB"
+        if not 0 < self.timeout <= self.timeout_max:
+            yield "timeout", "must be above 0 and at most timeout_max"
+
+
+@dataclass(frozen=True)
+class SidecarConfig:
+    """`sidecar.yaml`."""
+
+    tls: TlsFilesConfig
+    gatekeepers: tuple[str, ...]
+    gatekeeper_id: str
+    """The SPIFFE id that a server must prove before it gets a single byte."""
+    oauth: OAuthConfig
+    data: Path
+    environment: Environment = "production"
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    listen: Address = field(default_factory=lambda: Address.parse("127.0.0.1:9000"))
+    allow_remote: bool = False
+    """Listen beyond this machine. Whoever reaches the port then publishes as this app."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Further names by which the app reaches the sidecar, as in the Host header."""
+    batch: BatchConfig = field(default_factory=BatchConfig)
+    limits: LimitsConfig = field(default_factory=LimitsConfig)
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """What no single field can tell."""
+        if not self.gatekeepers:
+            yield "gatekeepers", "name at least one, such as https://gatekeeper.example:8443"
+        for url in self.gatekeepers:
+            parts = urlsplit(url)
+            if parts.scheme != "https" or not parts.hostname or parts.path not in ("", "/"):
+                yield "gatekeepers", f"must be https://host:port, not {url!r}"
+        if not self.gatekeeper_id.startswith("spiffe://"):
+            yield "gatekeeper_id", "must be the gatekeepers' SPIFFE id, spiffe://…"
+        if not self.allow_remote and not self.listen.is_unix and not _is_loopback(self.listen.host):
+            yield (
+                "listen",
+                f"{self.listen} is open to other machines; use 127.0.0.1 or set allow_remote: true",
+            )
+        yield from development_identity_problems(
+            self.environment, "gatekeeper_id", self.gatekeeper_id
+        )
+        yield from loopback_issuer_problems(self.environment, "oauth.issuer", self.oauth.issuer)
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

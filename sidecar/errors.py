@@ -1,0 +1,82 @@
+"""What can go wrong for an app, as values that know no HTTP.
+
+`problems.py` maps each of these to a status. `members` go into the problem document as they are,
+`headers` into the answer's head. Every text names the field, limit or rule, and the next step.
+"""
+
+from collections.abc import Mapping
+
+
+class SidecarError(Exception):
+    """The base of everything that an app may be told."""
+
+    def __init__(
+        self,
+        detail: str,
+        *,
+        members: Mapping[str, object] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.members: Mapping[str, object] = members or {}
+        self.headers: Mapping[str, str] = headers or {}
+
+
+class BadMessage(SidecarError):
+    """A message that breaks a rule of the publish API. Nothing of the request was published."""
+
+
+class BadQuery(SidecarError):
+    """A parameter in the URL or a header that cannot be understood."""
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(f"{name}: {problem}", members={"field": name})
+
+
+class ForeignCaller(SidecarError):
+    """A request that a web page of another site caused, not the sidecar's own app."""
+
+
+class TooLarge(SidecarError):
+    """More bytes than a limit allows."""
+
+
+class UnknownTopic(SidecarError):
+    """The topic does not exist, and nothing may create it here."""
+
+
+class UnknownMessage(SidecarError):
+    """No message has this offset."""
+
+
+class Denied(SidecarError):
+    """The gatekeeper's policy does not allow it. Asking again does not help."""
+
+
+class OverQuota(SidecarError):
+    """The principal has used up its quota for now. Ask again after the time given."""
+
+
+class UplinkDown(SidecarError):
+    """No gatekeeper can be reached; the message was never sent. Ask again later."""
+
+
+class RingFull(SidecarError):
+    """The partition's ring stayed full until the time was up; the message was never sent."""
+
+
+class InDoubt(SidecarError):
+    """Sent, and no answer came in time. The sidecar goes on until it knows."""
+
+
+class Rejected(SidecarError):
+    """The log refused the batch for good, for a reason that is no fault of the app."""
+
+
+class GatekeeperRefused(SidecarError):
+    """A gatekeeper's answer that makes no sense to this sidecar."""
+
+
+def retry_after(seconds: float) -> dict[str, str]:
+    """The header that says when to come back. HTTP counts whole seconds; at least one."""
+    return {"Retry-After": str(max(1, int(seconds + 0.999)))}

@@ -1,0 +1,77 @@
+"""Topics over HTTP: what the app asks is passed on to a gatekeeper, and its answer back."""
+
+from typing import Final, TypeVar
+
+import msgspec
+from aiohttp import web
+
+from sidecar.api_types import NoQuery, TopicChange, TopicRequest, parse_query
+from sidecar.directory import Directory
+from sidecar.errors import BadMessage
+from sidecar.gateway import Answer, Gateway, Unreachable
+from sidecar.http_publish import read_body
+from sidecar.http_read import topic_of
+from sidecar.reader import refusal_of, unreachable
+
+BODY_BYTES_MAX: Final = 64 * 1024
+"""A topic's description: a few hundred bytes in practice."""
+T = TypeVar("T", TopicRequest, TopicChange)
+
+
+class TopicHandlers:
+    """The handlers around topics."""
+
+    def __init__(self, gateway: Gateway, directory: Directory) -> None:
+        self._gateway = gateway
+        self._directory = directory
+
+    async def list_topics(self, request: web.Request) -> web.Response:
+        """All that the app may see."""
+        parse_query(request.query, NoQuery)
+        return await self._pass_on("GET", "/v1/topics")
+
+    async def create_topic(self, request: web.Request) -> web.Response:
+        """Create one."""
+        body = await read_body(request, BODY_BYTES_MAX)
+        wanted = _decode(body, TopicRequest)
+        self._directory.forget(wanted.name)
+        return await self._pass_on("POST", "/v1/topics", body)
+
+    async def describe_topic(self, request: web.Request) -> web.Response:
+        """Describe one."""
+        parse_query(request.query, NoQuery)
+        return await self._pass_on("GET", f"/v1/topics/{topic_of(request)}")
+
+    async def alter_topic(self, request: web.Request) -> web.Response:
+        """Change one."""
+        body = await read_body(request, BODY_BYTES_MAX)
+        _decode(body, TopicChange)
+        self._directory.forget(topic_of(request))
+        return await self._pass_on("PATCH", f"/v1/topics/{topic_of(request)}", body)
+
+    async def delete_topic(self, request: web.Request) -> web.Response:
+        """Delete one."""
+        self._directory.forget(topic_of(request))
+        return await self._pass_on("DELETE", f"/v1/topics/{topic_of(request)}")
+
+    async def _pass_on(self, method: str, path: str, body: bytes | None = None) -> web.Response:
+        try:
+            answer = await self._gateway.ask(method, path, body=body)
+        except Unreachable as error:
+            raise unreachable(error) from error
+        return passed_on(answer)
+
+
+def passed_on(answer: Answer) -> web.Response:
+    """The gatekeeper's answer for the app: as it is, unless it speaks of the gatekeeper itself."""
+    if answer.status in (401, 403, 404, 429) or answer.status >= 500:
+        raise refusal_of(answer)
+    content_type = answer.headers.get("Content-Type", "application/json").partition(";")[0]
+    return web.Response(status=answer.status, body=answer.body, content_type=content_type)
+
+
+def _decode(body: bytes, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise BadMessage(f"body: {error}") from error

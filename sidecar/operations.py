@@ -1,0 +1,165 @@
+"""Every operation of the HTTP API, once: the router and the OpenAPI pages are made from this."""
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from sidecar import api_types
+from sidecar.message import PublishRequest
+
+SSE: Final = "text/event-stream"
+JSON: Final = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One answer: its meaning, and its body's type and media type."""
+
+    text: str
+    body: Any = None
+    media: str = JSON
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One method of one path. `name` is the handler's."""
+
+    name: str
+    method: str
+    path: str
+    tag: str
+    text: str
+    results: dict[int, Result]
+    query: type[msgspec.Struct] = api_types.NoQuery
+    body: Any = None
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+_DENIED: Final = {403: Result("The policy denies it, or a web page of another site asks")}
+_BAD: Final = {400: Result("A field or parameter is wrong; the detail names it")}
+_DOWN: Final = {503: Result("No gatekeeper can be reached; see Retry-After")}
+_NO_TOPIC: Final = {404: Result("No such topic")}
+
+OPERATIONS: Final = (
+    Operation(
+        "publish",
+        "POST",
+        "/publish",
+        "publish",
+        "Publish one message and learn where it is in the log.",
+        {
+            200: Result("It is in the log", api_types.Published),
+            413: Result("The message is over limits.message_bytes_max"),
+            429: Result("Over the quota; see Retry-After"),
+            504: Result("Sent, and no answer in time: the sidecar goes on trying"),
+            **_BAD,
+            **_DENIED,
+            **_DOWN,
+        },
+        query=api_types.PublishQuery,
+        body=PublishRequest,
+    ),
+    Operation(
+        "subscribe",
+        "GET",
+        "/subscribe/{topic}",
+        "read",
+        "Receive a topic's messages as server-sent events, as they come.",
+        {
+            200: Result("Events whose data is an envelope", api_types.Envelope, SSE),
+            **_BAD,
+            **_DENIED,
+            **_NO_TOPIC,
+            **_DOWN,
+        },
+        query=api_types.SubscribeQuery,
+        headers={"Last-Event-ID": "The id of the last event received; wins over `from`"},
+    ),
+    Operation(
+        "messages",
+        "GET",
+        "/messages/{topic}",
+        "read",
+        "Read a page of a partition's messages. Past the end the list is empty.",
+        {
+            200: Result("The messages, and where to go on", api_types.MessageList),
+            **_BAD,
+            **_DENIED,
+            **_NO_TOPIC,
+            **_DOWN,
+        },
+        query=api_types.MessagesQuery,
+    ),
+    Operation(
+        "message",
+        "GET",
+        "/messages/{topic}/{partition}/{offset}",
+        "read",
+        "Read one message.",
+        {
+            200: Result("The message", api_types.Envelope),
+            404: Result("No such topic or message"),
+            **_BAD,
+            **_DENIED,
+            **_DOWN,
+        },
+    ),
+    Operation(
+        "list_topics",
+        "GET",
+        "/topics",
+        "topics",
+        "List the topics that this app may see.",
+        {200: Result("The topics", api_types.TopicList), **_DOWN},
+    ),
+    Operation(
+        "create_topic",
+        "POST",
+        "/topics",
+        "topics",
+        "Create a topic. The same again changes nothing.",
+        {
+            200: Result("It exists already, just so", api_types.Topic),
+            201: Result("It was created", api_types.Topic),
+            409: Result("It exists already, with other settings"),
+            **_BAD,
+            **_DENIED,
+            **_DOWN,
+        },
+        body=api_types.TopicRequest,
+    ),
+    Operation(
+        "describe_topic",
+        "GET",
+        "/topics/{topic}",
+        "topics",
+        "Describe a topic.",
+        {200: Result("The topic", api_types.Topic), **_DENIED, **_NO_TOPIC, **_DOWN},
+    ),
+    Operation(
+        "alter_topic",
+        "PATCH",
+        "/topics/{topic}",
+        "topics",
+        "Change a topic's settings.",
+        {200: Result("The topic", api_types.Topic), **_BAD, **_DENIED, **_NO_TOPIC, **_DOWN},
+        body=api_types.TopicChange,
+    ),
+    Operation(
+        "delete_topic",
+        "DELETE",
+        "/topics/{topic}",
+        "topics",
+        "Delete a topic and its messages.",
+        {204: Result("It is gone"), **_DENIED, **_NO_TOPIC, **_DOWN},
+    ),
+    Operation(
+        "status",
+        "GET",
+        "/status",
+        "operate",
+        "How the sidecar is: its uplink, what waits, what was denied.",
+        {200: Result("The status", dict[str, Any])},
+    ),
+)

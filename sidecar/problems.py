@@ -1,0 +1,38 @@
+"""The one list from a typed error to the answer that apps get."""
+
+from typing import Final
+
+from hosting.problems import Problem, ProblemTable
+from sidecar.errors import (
+    BadMessage,
+    BadQuery,
+    Denied,
+    ForeignCaller,
+    GatekeeperRefused,
+    InDoubt,
+    OverQuota,
+    Rejected,
+    RingFull,
+    TooLarge,
+    UnknownMessage,
+    UnknownTopic,
+    UplinkDown,
+)
+
+PROBLEMS: Final = ProblemTable(
+    {
+        BadMessage: Problem(400, "bad_message", "Not a message that can be published"),
+        BadQuery: Problem(400, "bad_parameter", "A parameter cannot be understood"),
+        ForeignCaller: Problem(403, "foreign_caller", "Only this sidecar's own app may call"),
+        TooLarge: Problem(413, "too_large", "Over a size limit"),
+        UnknownTopic: Problem(404, "unknown_topic", "No such topic"),
+        UnknownMessage: Problem(404, "unknown_message", "No such message"),
+        Denied: Problem(403, "denied", "The policy denies this"),
+        OverQuota: Problem(429, "over_quota", "Over the quota"),
+        UplinkDown: Problem(503, "uplink_down", "The log cannot be reached; nothing was sent"),
+        RingFull: Problem(503, "ring_full", "Too many messages wait; this one was not sent"),
+        InDoubt: Problem(504, "in_doubt", "Sent, and not answered in time"),
+        GatekeeperRefused: Problem(502, "bad_gateway", "A gatekeeper's answer is not understood"),
+        Rejected: Problem(502, "rejected", "The log refused the batch"),
+    }
+)

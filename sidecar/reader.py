@@ -1,0 +1,111 @@
+"""Reading history: pages of messages by offset, through a gatekeeper's `/v1/read`."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from log_format.errors import FormatError
+from log_format.frame import iter_frames
+from sidecar.errors import (
+    BadQuery,
+    Denied,
+    GatekeeperRefused,
+    OverQuota,
+    SidecarError,
+    UnknownMessage,
+    UnknownTopic,
+    UplinkDown,
+    retry_after,
+)
+from sidecar.gateway import Answer, Gateway, Unreachable
+from sidecar.rendering import Rendered, render_frame
+
+READ_BYTES: Final = 1024 * 1024
+"""Asked of a gatekeeper at one time; a page of many messages takes several."""
+PAGE_BYTES_MAX: Final = 8 * 1024 * 1024
+"""A page ends behind the message that passes this, whatever `limit` says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Messages in order, and where to go on."""
+
+    messages: list[Rendered]
+    next_offset: int
+
+
+class Reader:
+    """Reads what is in the log. Keeps no state."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    async def page(self, topic: str, partition: int, offset: int, limit: int) -> Page:
+        """At most `limit` messages from `offset` on; none where the log ends before it."""
+        messages: list[Rendered] = []
+        size = 0
+        while len(messages) < limit and size < PAGE_BYTES_MAX:
+            answer = await self._read(topic, partition, offset)
+            found = False
+            try:
+                for frame in iter_frames(answer.body):
+                    for rendered in render_frame(frame, offset):
+                        if len(messages) == limit or size >= PAGE_BYTES_MAX:
+                            return Page(messages, offset)
+                        messages.append(rendered)
+                        size += len(rendered.envelope)
+                        offset = rendered.offset + 1
+                        found = True
+            except FormatError as error:
+                raise GatekeeperRefused(f"the log's answer is damaged: {error}") from error
+            if not found:
+                break
+        return Page(messages, offset)
+
+    async def one(self, topic: str, partition: int, offset: int) -> bytes:
+        """The envelope of the message at `offset`, or UnknownMessage."""
+        page = await self.page(topic, partition, offset, 1)
+        if not page.messages or page.messages[0].offset != offset:
+            raise UnknownMessage(f"{topic}, partition {partition}, has no message {offset} now")
+        return page.messages[0].envelope
+
+    async def _read(self, topic: str, partition: int, offset: int) -> Answer:
+        query = {
+            "topic": topic,
+            "partition": str(partition),
+            "offset": str(offset),
+            "max_bytes": str(READ_BYTES),
+            "wait_ms": "0",
+        }
+        try:
+            answer = await self._gateway.ask("GET", "/v1/read", query=query)
+        except Unreachable as error:
+            raise unreachable(error) from error
+        if answer.status != 200:
+            raise refusal_of(answer)
+        return answer
+
+
+def unreachable(error: Unreachable) -> UplinkDown:
+    """What an app is told where no gatekeeper answers."""
+    return UplinkDown(f"no gatekeeper answers ({error})", headers=retry_after(1.0))
+
+
+def refusal_of(answer: Answer) -> SidecarError:
+    """A gatekeeper's problem document as the sidecar's own error."""
+    document = answer.document()
+    members = document if isinstance(document, dict) else {}
+    code = str(members.get("code", "bad_gateway"))
+    detail = str(members.get("detail", f"the gatekeeper answers {answer.status}"))
+    if answer.status == 403:
+        kept = {name: members[name] for name in ("decision_id", "reason") if name in members}
+        return Denied(detail, members=kept)
+    if answer.status == 404 and code in ("unknown_topic", "unknown_partition"):
+        return UnknownTopic(detail)
+    if answer.status == 429:
+        wait = answer.headers.get("Retry-After", "1")
+        return OverQuota(detail, headers={"Retry-After": wait})
+    if answer.status >= 500 or answer.status == 401:
+        return UplinkDown(f"{code}: {detail}", headers=retry_after(1.0))
+    if answer.status in (400, 413):
+        return BadQuery("request", detail)
+    return GatekeeperRefused(f"{answer.status} {code}: {detail}")

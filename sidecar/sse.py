@@ -1,0 +1,20 @@
+"""Server-sent events as bytes. Pure; the WHATWG specification's chapter 9.2 is the contract."""
+
+from typing import Final
+
+HEARTBEAT: Final = b": heartbeat\n\n"
+"""A comment: readers ignore it, and proxies and dead connections show themselves."""
+
+
+def encode_event(position: str, data: bytes) -> bytes:
+    """One event. `data` must be a single line, as a rendered envelope is."""
+    return b"id: %s\ndata: %s\n\n" % (position.encode("ascii"), data)
+
+
+def encode_position_only(position: str) -> bytes:
+    """Sets the reader's last event id and is no event: an empty one is not dispatched.
+
+    Sent first, so that a reader which loses the connection before its first message comes back
+    to where it was, not to the end of the topic.
+    """
+    return b"id: %s\n\n" % position.encode("ascii")

@@ -1,0 +1,286 @@
+"""Carries batches to the gatekeepers: collects what is due, sends it, tells the lanes the outcome.
+
+One request carries batches of many partitions; a partition is in one request at a time, so its
+batches arrive in order. Decisions about a batch are the lane's, the meaning of an answer is in
+`results.py`; this module waits, sends, and keeps the state of the link.
+"""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from sidecar.backoff import Backoff
+from sidecar.batch import Batch
+from sidecar.gateway import Answer, Gateway, Unreachable
+from sidecar.lane import Lane, Settled
+from sidecar.link_state import LinkState
+from sidecar.results import AppendResult, BadAnswer, Verdict, parse_results, refusal
+
+log = logging.getLogger("sidegate.sidecar")
+
+PROBE_IDLE_S: Final = 2.0
+"""An idle link is asked this often whether it still holds, so that `/status` tells the truth."""
+PROBE_TIMEOUT_S: Final = 3.0
+"""A gatekeeper that takes longer to say how it is counts as down."""
+CALM_S: Final = 30.0
+"""After so long without a failure, the next one counts as the first again."""
+FRAMES_MAX: Final = 1024
+"""Frames in one request, as the wire says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shipment:
+    """The batches of one request, by lane."""
+
+    loads: Sequence[tuple[Lane, Sequence[Batch]]]
+
+    @property
+    def batches(self) -> list[Batch]:
+        """In the order in which they are sent."""
+        return [batch for _lane, batches in self.loads for batch in batches]
+
+
+class Uplink:
+    """A hosting component. Belongs to the event loop.
+
+    `on_settled` is told of batches whose fate is known, `on_state` of every change of the link.
+    """
+
+    name = "uplink"
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        *,
+        request_bytes_max: int,
+        requests_in_flight_max: int,
+        on_settled: Callable[[Lane, list[Settled]], None],
+        on_state: Callable[[LinkState], None],
+        backoff: Backoff | None = None,
+    ) -> None:
+        self._gateway = gateway
+        self._request_bytes_max = request_bytes_max
+        self._requests_max = requests_in_flight_max
+        self._on_settled = on_settled
+        self._on_state = on_state
+        self._backoff = backoff or Backoff(max_s=3.0)
+        self._waiting: dict[Lane, None] = {}
+        self._requests: set[asyncio.Task[None]] = set()
+        self._watch: asyncio.Task[None] | None = None
+        self._pump_scheduled = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._down = asyncio.Event()
+        self._quiet = asyncio.Event()
+        self._failures = 0
+        self._last_failure = 0.0
+        self._last_answer = 0.0
+        self._stopping = False
+        self.state = LinkState(False, time.time_ns() // 1000, "not connected yet")
+
+    @property
+    def connected(self) -> bool:
+        """Whether a message that is sent now is likely to arrive."""
+        return self.state.connected
+
+    async def start(self) -> None:
+        """Begin to look for a gatekeeper; none needs to be there yet."""
+        self._down.set()
+        self._watch = asyncio.create_task(self._keep_watch(), name="uplink watch")
+
+    async def drain(self) -> None:
+        """Wait until everything that was accepted is settled, or the time is up."""
+        self._schedule()
+        await self._quiet.wait()
+
+    async def stop(self) -> None:
+        """Send nothing more."""
+        self._stopping = True
+        if self._timer is not None:
+            self._timer.cancel()
+        tasks = [*self._requests, *([self._watch] if self._watch else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def wake(self, lane: Lane) -> None:
+        """`lane` has something to send: now, or when its time comes."""
+        self._waiting[lane] = None
+        self._quiet.clear()
+        self._schedule()
+
+    def _schedule(self) -> None:
+        # Once for everything that this turn of the loop brings: that is what fills the batches.
+        if not self._pump_scheduled:
+            self._pump_scheduled = True
+            asyncio.get_running_loop().call_soon(self._pump)
+
+    def _pump(self) -> None:
+        self._pump_scheduled = False
+        while not self._stopping and self.connected and len(self._requests) < self._requests_max:
+            shipment = self._collect()
+            if shipment is None:
+                break
+            task = asyncio.create_task(self._ship(shipment), name="append")
+            self._requests.add(task)
+            task.add_done_callback(self._shipped)
+        if not self._waiting and not self._requests:
+            self._quiet.set()
+
+    def _shipped(self, task: asyncio.Task[None]) -> None:
+        self._requests.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("append failed unexpectedly", exc_info=error)
+        self._schedule()
+
+    def _collect(self) -> Shipment | None:
+        """Load what is due; remember when the next lane will be."""
+        now = time.monotonic()
+        loads: list[tuple[Lane, list[Batch]]] = []
+        room, frames, later = self._request_bytes_max, FRAMES_MAX, 0.0
+        for lane in list(self._waiting):
+            due_at = lane.due_at()
+            if due_at is None:
+                # Nothing to send, or under way: it comes back with its answer.
+                del self._waiting[lane]
+            elif due_at > now:
+                later = min(later or due_at, due_at)
+            elif room > 0 and frames > 0:
+                del self._waiting[lane]
+                batches = lane.load(room)
+                room -= sum(len(batch.frame) for batch in batches)
+                frames -= len(batches)
+                loads.append((lane, batches))
+        if later and not loads:
+            self._wake_at(later)
+        return Shipment(loads) if loads else None
+
+    def _wake_at(self, when: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        delay = max(0.0, when - time.monotonic())
+        self._timer = asyncio.get_running_loop().call_later(delay, self._schedule)
+
+    async def _ship(self, shipment: Shipment) -> None:
+        batches = shipment.batches
+        try:
+            answer = await self._gateway.append([batch.frame for batch in batches])
+            results = self._read(answer, len(batches))
+        except (Unreachable, BadAnswer) as error:
+            sent = not isinstance(error, Unreachable) or error.sent
+            for lane, _ in shipment.loads:
+                lane.lost(sent=sent)
+                self._waiting[lane] = None
+            self._mark_down(str(error))
+            return
+        except asyncio.CancelledError:
+            for lane, _ in shipment.loads:
+                lane.lost(sent=True)
+            raise
+        if results is None:
+            await self._ship_singly(shipment)
+            return
+        self._settle(shipment, results)
+
+    async def _ship_singly(self, shipment: Shipment) -> None:
+        """One frame spoils the whole request: send each lane alone, to find which."""
+        for lane, batches in shipment.loads:
+            lane.lost(sent=False)
+            if len(shipment.loads) > 1 or len(batches) > 1:
+                lane.single()
+                await self._ship(Shipment([(lane, lane.load(self._request_bytes_max))]))
+            self._waiting[lane] = None
+
+    def _read(self, answer: Answer, frames: int) -> list[AppendResult] | None:
+        """One result for each frame; None where they have to be sent one by one."""
+        document = answer.document()
+        if answer.status == 200:
+            return parse_results(document, frames)
+        members = document if isinstance(document, dict) else {}
+        code = str(members.get("code", f"status_{answer.status}"))
+        if answer.status in (400, 413):
+            if frames > 1:
+                return None
+            return [refusal("bad_frame" if answer.status == 400 else "too_large", members)]
+        if answer.status == 403:
+            return [refusal("denied", members)] * frames
+        if answer.status == 429:
+            wait = answer.headers.get("Retry-After", "")
+            members = {"retry_after_ms": int(wait) * 1000 if wait.isdigit() else None, **members}
+            return [refusal("over_quota", members)] * frames
+        detail = members.get("detail") or code
+        raise Unreachable(
+            f"{self._gateway.url} answers {answer.status}: {detail}", sent=answer.status != 401
+        )
+
+    def _settle(self, shipment: Shipment, results: list[AppendResult]) -> None:
+        now = time.monotonic()
+        position = 0
+        for lane, batches in shipment.loads:
+            share = results[position : position + len(batches)]
+            position += len(batches)
+            settled = lane.settle(share, now)
+            if lane.due_at() is not None:
+                self._waiting[lane] = None
+            self._on_settled(lane, settled)
+        doubt = next((each for each in results if each.verdict is Verdict.DOUBT), None)
+        if doubt is not None:
+            self._mark_down(f"{self._gateway.url}: {doubt.detail}")
+        else:
+            self._failures = 0
+            self._last_answer = now
+
+    def _mark_down(self, reason: str) -> None:
+        now = time.monotonic()
+        self._failures = self._failures + 1 if now - self._last_failure < CALM_S else 1
+        self._last_failure = now
+        self._down.set()
+        changed = self.state.connected
+        if changed or self.state.reason != reason:
+            log.warning("uplink down", extra={"fields": {"reason": reason}})
+        since = time.time_ns() // 1000 if changed else self.state.since_us
+        self.state = LinkState(False, since, reason)
+        self._on_state(self.state)
+
+    def _mark_up(self) -> None:
+        self._last_answer = time.monotonic()
+        if self.state.connected:
+            return
+        log.info("uplink connected", extra={"fields": {"gatekeeper": self._gateway.url}})
+        self.state = LinkState(True, time.time_ns() // 1000)
+        self._down.clear()
+        self._on_state(self.state)
+        self._schedule()
+
+    async def _keep_watch(self) -> None:
+        """While down: try until somebody answers. While up and idle: ask now and then."""
+        while True:
+            if self.state.connected:
+                await self._await_down(PROBE_IDLE_S)
+                idle = time.monotonic() - self._last_answer >= PROBE_IDLE_S
+                if self.state.connected and (not idle or self._requests):
+                    continue
+            if not self.state.connected:
+                chance = random.random()  # noqa: S311 - jitter
+                await asyncio.sleep(self._backoff.delay_s(self._failures, chance))
+            try:
+                answer = await self._gateway.ask("GET", "/v1/status", timeout_s=PROBE_TIMEOUT_S)
+            except Unreachable as error:
+                self._mark_down(str(error))
+                continue
+            if answer.status >= 500 or answer.status == 401:
+                document = answer.document()
+                detail = document.get("detail") if isinstance(document, dict) else None
+                self._mark_down(f"{self._gateway.url} answers {answer.status}: {detail}")
+            else:
+                self._mark_up()
+
+    async def _await_down(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._down.wait()
+        except TimeoutError:
+            return

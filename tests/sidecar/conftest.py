@@ -1,0 +1,589 @@
+"""A mesh made of bytes: a CA, an issuer and a gatekeeper with a log, on free ports.
+
+They speak TLS, HTTP and the batch format for real and share no code with the sidecar. The fake
+log keeps the wire's rules for producers, so that a lost or doubled message shows; it can be told
+to fail in every way that the wire allows.
+"""
+
+import asyncio
+import contextlib
+import datetime
+import json
+import ssl
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from hosting.units import Address
+from log_format.envelope import add_provenance, add_stamp
+from log_format.frame import body_padding, iter_frames
+from log_format.parts import Provenance, Stamp
+
+GATEKEEPER_ID = "spiffe://test/gatekeeper"
+APP_ID = "spiffe://test/app"
+
+
+class Authority:
+    """A CA that writes certificates into a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test CA")])
+        certificate = (
+            self._builder(self._name, self._key)
+            .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+            .sign(self._key, hashes.SHA256())
+        )
+        self.ca = folder / "ca.pem"
+        self.ca.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+
+    def _builder(
+        self, name: x509.Name, key: ec.EllipticCurvePrivateKey
+    ) -> x509.CertificateBuilder:
+        now = datetime.datetime.now(datetime.UTC)
+        return (
+            x509.CertificateBuilder()
+            .subject_name(name)
+            .issuer_name(self._name)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - datetime.timedelta(hours=1))
+            .not_valid_after(now + datetime.timedelta(days=1))
+        )
+
+    def issue(self, file: str, spiffe_id: str) -> tuple[Path, Path]:
+        """A certificate and key for servers and clients alike."""
+        import ipaddress
+
+        key = ec.generate_private_key(ec.SECP256R1())
+        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, file)])
+        names = [
+            x509.UniformResourceIdentifier(spiffe_id),
+            x509.DNSName("localhost"),
+            x509.IPAddress(ipaddress.ip_address("127.0.0.1")),
+        ]
+        usage = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+        certificate = (
+            self._builder(name, key)
+            .add_extension(x509.SubjectAlternativeName(names), critical=False)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(x509.ExtendedKeyUsage(usage), critical=False)
+            .sign(self._key, hashes.SHA256())
+        )
+        certificate_file, key_file = self.folder / f"{file}.pem", self.folder / f"{file}.key"
+        certificate_file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+        key_file.write_bytes(
+            key.private_bytes(
+                serialization.Encoding.PEM,
+                serialization.PrivateFormat.PKCS8,
+                serialization.NoEncryption(),
+            )
+        )
+        key_file.chmod(0o600)
+        return certificate_file, key_file
+
+    def server_context(self, pair: tuple[Path, Path]) -> ssl.SSLContext:
+        """A context that wants a client certificate of this CA."""
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=self.ca)
+        context.load_cert_chain(*pair)
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        return context
+
+
+class Listening:
+    """An aiohttp application on a free port that can be taken away and brought back."""
+
+    def __init__(self, app: web.Application, context: ssl.SSLContext) -> None:
+        self._app = app
+        self._context = context
+        self._runner: web.AppRunner | None = None
+        self.port = 0
+
+    @property
+    def url(self) -> str:
+        return f"https://127.0.0.1:{self.port}"
+
+    async def start(self) -> None:
+        self._runner = web.AppRunner(self._app, access_log=None, shutdown_timeout=0.05)
+        await self._runner.setup()
+        site = web.TCPSite(
+            self._runner, "127.0.0.1", self.port, ssl_context=self._context, reuse_address=True
+        )
+        await site.start()
+        self.port = self._runner.addresses[0][1]
+
+    async def stop(self) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+
+@dataclass
+class FakeLog:
+    """Topics, frames and producers, by the wire's rules."""
+
+    frames: dict[tuple[str, int], list[tuple[int, bytes]]] = field(default_factory=dict)
+    ends: dict[tuple[str, int], int] = field(default_factory=dict)
+    producers: dict[tuple[int, str, int], tuple[int, int, list[tuple[int, int, int]]]] = field(
+        default_factory=dict
+    )
+    topics: dict[str, dict[str, Any]] = field(default_factory=dict)
+    leaves: int = 0
+    appended: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    def topic(self, name: str, **settings: Any) -> dict[str, Any]:
+        default = {"name": name, "partitions": 1, "strategy": "key"}
+        return self.topics.setdefault(name, {**default, **settings})
+
+    def append(self, frame: Any) -> dict[str, Any]:
+        producer = frame.envelope.producer
+        place = {"topic": producer.topic, "partition": producer.partition}
+        if self.topic(producer.topic)["partitions"] <= producer.partition:
+            return {**place, "error": "unknown_partition", "detail": "no", "retryable": False}
+        who = (producer.producer_id, producer.topic, producer.partition)
+        epoch, expected, recent = self.producers.get(who, (producer.epoch, 0, []))
+        if producer.epoch < epoch:
+            return {**place, "error": "fenced", "detail": "old epoch", "current_epoch": epoch}
+        if producer.epoch > epoch:
+            epoch, expected, recent = producer.epoch, 0, []
+        for first, count, offset in recent:
+            if first == producer.first_sequence:
+                assert count == producer.count
+                return self._ok(producer, offset, duplicate=True)
+        if producer.first_sequence != expected:
+            return {
+                **place,
+                "error": "sequence_gap",
+                "detail": f"{producer.first_sequence} where {expected} is next",
+                "expected_sequence": expected,
+            }
+        frame.check_hash()
+        assert frame.columns().count == producer.count
+        key = (producer.topic, producer.partition)
+        offset = self.ends.get(key, 0)
+        sealed = add_provenance(
+            frame.envelope.raw,
+            Provenance("app", "iss", "client", bytes(32), "jti", bytes(16), bytes(32), "r", "g", 1),
+        )
+        stamped = add_stamp(sealed, Stamp(self.leaves, offset, 1, 0))
+        whole = stamped + bytes(frame.body) + body_padding(frame.envelope.body_len)
+        self.frames.setdefault(key, []).append((offset, whole))
+        self.ends[key] = offset + producer.count
+        self.leaves += 1
+        after = (producer.first_sequence + producer.count) & 0x7FFFFFFF
+        recent = [*recent, (producer.first_sequence, producer.count, offset)][-5:]
+        self.producers[who] = (epoch, after, recent)
+        return self._ok(producer, offset, duplicate=False)
+
+    def _ok(self, producer: Any, offset: int, *, duplicate: bool) -> dict[str, Any]:
+        return {
+            "topic": producer.topic,
+            "partition": producer.partition,
+            "base_offset": offset,
+            "count": producer.count,
+            "leaf": self.leaves,
+            "append_us": 1,
+            "durability": "committed",
+            "duplicate": duplicate,
+        }
+
+    def values(self, topic: str, partition: int = 0) -> list[bytes]:
+        """Every payload of a partition, in order."""
+        found = []
+        for _offset, whole in self.frames.get((topic, partition), ()):
+            (frame,) = iter_frames(whole)
+            found += [value or b"" for value in frame.columns().value]
+        return found
+
+
+class FakeGatekeeper:
+    """The `/v1` wire in front of a FakeLog.
+
+    `failures` are used up one for each append: "drop" appends and closes without an answer,
+    "lose" closes before it appends, a number answers that status, a code refuses every frame.
+    """
+
+    def __init__(self, log: FakeLog, authority: Authority, spiffe_id: str = GATEKEEPER_ID) -> None:
+        self.log = log
+        self.failures: list[str | int] = []
+        self.core_down = False
+        self.hang: asyncio.Event | None = None
+        self.requests: list[tuple[str, str]] = []
+        self.appends: list[int] = []
+        self.tokens: list[str] = []
+        self.refused_tokens: set[str] = set()
+        self.credits: list[int] = []
+        self._sockets: set[web.WebSocketResponse] = set()
+        app = web.Application(client_max_size=64 * 1024 * 1024, middlewares=[self._admit])
+        app.router.add_post("/v1/append", self._append)
+        app.router.add_get("/v1/read", self._read)
+        app.router.add_get("/v1/stream", self._stream)
+        app.router.add_get("/v1/status", self._status)
+        app.router.add_route("*", "/v1/topics", self._topics)
+        app.router.add_route("*", "/v1/topics/{name}", self._topic)
+        name = spiffe_id.rpartition("/")[2]
+        context = authority.server_context(authority.issue(f"server-{name}", spiffe_id))
+        self.listening = Listening(app, context)
+
+    @web.middleware
+    async def _admit(self, request: web.Request, handler: Any) -> Any:
+        self.requests.append((request.method, request.path))
+        token = request.headers.get("Authorization", "").removeprefix("Bearer ")
+        self.tokens.append(token)
+        if not token or token in self.refused_tokens:
+            return problem(401, "unauthenticated", "the token is not taken")
+        if self.core_down:
+            return problem(503, "unavailable", "the core can't be reached")
+        return await handler(request)
+
+    async def _status(self, _: web.Request) -> web.Response:
+        return web.json_response({"service": "core"})
+
+    async def _append(self, request: web.Request) -> web.StreamResponse:
+        body = await request.read()
+        frames = list(iter_frames(body))
+        self.appends.append(len(frames))
+        if self.hang is not None:
+            await self.hang.wait()
+        failure = self.failures.pop(0) if self.failures else None
+        if failure == "lose":
+            return _cut(request)
+        if isinstance(failure, int):
+            return problem(failure, "failed", "as the test asked")
+        results = []
+        for frame in frames:
+            topic = frame.envelope.producer.topic
+            refused = failure if isinstance(failure, str) and failure != "drop" else None
+            if topic.startswith("forbidden."):
+                refused = "denied"
+            if refused is not None:
+                results.append(refusal(frame, refused))
+            else:
+                results.append(self.log.append(frame))
+        async with self.log.appended:
+            self.log.appended.notify_all()
+        if failure == "drop":
+            return _cut(request)
+        return web.json_response({"results": results})
+
+    async def _read(self, request: web.Request) -> web.Response:
+        query = request.query
+        key = (query["topic"], int(query["partition"]))
+        if key[0] not in self.log.topics:
+            return problem(404, "unknown_topic", f"no topic {key[0]}")
+        offset, size, chunks = int(query["offset"]), 0, []
+        for base, whole in self.log.frames.get(key, ()):
+            (frame,) = iter_frames(whole)
+            if base + frame.envelope.producer.count > offset and size < int(query["max_bytes"]):
+                chunks.append(whole)
+                size += len(whole)
+        return web.Response(
+            body=b"".join(chunks), content_type="application/vnd.sidegate.frames"
+        )
+
+    async def _stream(self, request: web.Request) -> web.StreamResponse:
+        socket = web.WebSocketResponse()
+        await socket.prepare(request)
+        self._sockets.add(socket)
+        try:
+            opening = json.loads((await socket.receive()).data)
+            topic = opening["topic"]
+            if topic.startswith("forbidden."):
+                await socket.send_json(
+                    {"type": "end", "code": "denied", "detail": "no", "decision_id": "d1"}
+                )
+                return socket
+            count = self.log.topic(topic)["partitions"]
+            partitions = opening["partitions"] or list(range(count))
+            at = {each: self._begin(opening["from"], topic, each) for each in partitions}
+            await socket.send_json(
+                {
+                    "type": "opened",
+                    "topic": topic,
+                    "partitions": [
+                        {"partition": each, "offset": at[each], "end_offset": at[each]}
+                        for each in partitions
+                    ],
+                }
+            )
+            await self._feed(socket, topic, at, opening["credit_bytes"])
+        finally:
+            self._sockets.discard(socket)
+        return socket
+
+    def _begin(self, origin: Any, topic: str, partition: int) -> int:
+        if origin == "earliest":
+            return 0
+        if origin == "latest":
+            return self.log.ends.get((topic, partition), 0)
+        if "offsets" in origin:
+            return int(origin["offsets"].get(str(partition), 0))
+        return 0
+
+    async def _feed(
+        self, socket: web.WebSocketResponse, topic: str, at: dict[int, int], credit: int
+    ) -> None:
+        left = [credit]
+
+        async def listen() -> None:
+            async for message in socket:
+                said = json.loads(message.data)
+                if said["type"] == "credit":
+                    left[0] += said["bytes"]
+                    self.credits.append(said["bytes"])
+                elif said["type"] == "token":
+                    self.tokens.append(said["token"])
+                async with self.log.appended:
+                    self.log.appended.notify_all()
+
+        listener = asyncio.create_task(listen())
+        try:
+            while not listener.done():
+                sent = False
+                for partition in at:
+                    for base, whole in self.log.frames.get((topic, partition), ()):
+                        (frame,) = iter_frames(whole)
+                        end = base + frame.envelope.producer.count
+                        if end > at[partition] and left[0] > 0:
+                            await socket.send_bytes(whole)
+                            at[partition] = end
+                            left[0] -= len(whole)
+                            sent = True
+                if not sent:
+                    async with self.log.appended:
+                        with contextlib.suppress(TimeoutError):
+                            async with asyncio.timeout(0.2):
+                                await self.log.appended.wait()
+                                continue
+                    await socket.send_json({"type": "heartbeat", "end_offsets": {}})
+        except ConnectionError:
+            return
+        finally:
+            listener.cancel()
+            await asyncio.gather(listener, return_exceptions=True)
+
+    async def cut_streams(self) -> None:
+        """Break every open stream, without a word."""
+        for socket in list(self._sockets):
+            transport = socket._req.transport if socket._req is not None else None
+            if transport is not None:
+                transport.abort()
+
+    async def _topics(self, request: web.Request) -> web.Response:
+        if request.method == "GET":
+            return web.json_response({"topics": list(self.log.topics.values())})
+        wanted = await request.json()
+        known = wanted["name"] in self.log.topics
+        if known and self.log.topics[wanted["name"]] != wanted:
+            return problem(409, "topic_exists", "it exists with other settings")
+        self.log.topics[wanted["name"]] = wanted
+        return web.json_response(wanted, status=200 if known else 201)
+
+    async def _topic(self, request: web.Request) -> web.Response:
+        name = request.match_info["name"]
+        if name.startswith("forbidden."):
+            return problem(403, "denied", "no", decision_id="d1", reason="rule")
+        if "create" in request.query:
+            self.log.topic(name)
+        if name not in self.log.topics:
+            return problem(404, "unknown_topic", f"no topic {name}")
+        if request.method == "DELETE":
+            del self.log.topics[name]
+            return web.Response(status=204)
+        if request.method == "PATCH":
+            self.log.topics[name] |= await request.json()
+        return web.json_response(self.log.topics[name])
+
+
+class FakeIssuer:
+    """Discovery and a token endpoint that wants the app's certificate."""
+
+    def __init__(self, authority: Authority) -> None:
+        self.issued = 0
+        self.life_s = 3600
+        self.forms: list[dict[str, str]] = []
+        self.down = False
+        app = web.Application()
+        app.router.add_get("/.well-known/oauth-authorization-server", self._metadata)
+        app.router.add_post("/token", self._token)
+        context = authority.server_context(authority.issue("issuer", "spiffe://test/issuer"))
+        self.listening = Listening(app, context)
+
+    async def _metadata(self, _: web.Request) -> web.Response:
+        url = self.listening.url
+        return web.json_response({"issuer": url, "token_endpoint": f"{url}/token"})
+
+    async def _token(self, request: web.Request) -> web.Response:
+        self.forms.append(dict(await request.post()))  # type: ignore[arg-type]
+        if self.down:
+            return web.json_response({"error": "temporarily_unavailable"}, status=503)
+        self.issued += 1
+        return web.json_response(
+            {
+                "access_token": f"token-{self.issued}",
+                "token_type": "Bearer",
+                "expires_in": self.life_s,
+            }
+        )
+
+
+def problem(status: int, code: str, detail: str, **members: str) -> web.Response:
+    body = {"type": f"urn:sidegate:problem:{code}", "code": code, "detail": detail, **members}
+    return web.json_response(body, status=status, content_type="application/problem+json")
+
+
+def refusal(frame: Any, code: str) -> dict[str, Any]:
+    producer = frame.envelope.producer
+    return {
+        "topic": producer.topic,
+        "partition": producer.partition,
+        "error": code,
+        "detail": f"the test says {code}",
+        "retryable": code in ("over_quota", "unavailable", "overloaded", "disk_full"),
+        "retry_after_ms": 50,
+        "decision_id": "d-17",
+        "reason": "rule D1",
+    }
+
+
+def _cut(request: web.Request) -> web.StreamResponse:
+    assert request.transport is not None
+    request.transport.abort()
+    return web.Response()
+
+
+class Running:
+    """A sidecar in this process, and an HTTP client for it."""
+
+    def __init__(self, assembly: Any, task: "asyncio.Task[int]") -> None:
+        self.assembly = assembly
+        self._task = task
+        self.client = aiohttp.ClientSession()
+
+    @property
+    def base(self) -> str:
+        return f"http://127.0.0.1:{self.assembly.site.port}"
+
+    async def publish(self, document: Any = None, /, **query: Any) -> tuple[int, Any]:
+        async with self.client.post(
+            f"{self.base}/publish", data=json.dumps(document), params=query
+        ) as response:
+            return response.status, await response.json(content_type=None)
+
+    async def get(self, path: str, **query: Any) -> tuple[int, Any]:
+        async with self.client.get(f"{self.base}{path}", params=query) as response:
+            return response.status, await response.json(content_type=None)
+
+    async def until(self, what: Callable[[], bool]) -> None:
+        """Wait for a condition of the sidecar's own state; the test's timeout is the limit."""
+        while not what():
+            await asyncio.sleep(0.005)
+
+    async def connected(self) -> None:
+        await self.until(lambda: bool(self.assembly.uplink.connected))
+
+    async def down(self) -> None:
+        await self.until(lambda: not self.assembly.uplink.connected)
+
+    async def stop(self) -> int:
+        await self.client.close()
+        self.assembly.service.ask_to_stop()
+        return await self._task
+
+
+@dataclass
+class Mesh:
+    """Everything around a sidecar."""
+
+    authority: Authority
+    issuer: FakeIssuer
+    log: FakeLog
+    gatekeeper: FakeGatekeeper
+    folder: Path
+    sidecars: list[Running] = field(default_factory=list)
+
+    def config(self, **changes: Any) -> Any:
+        from sidecar.config import OAuthConfig, SidecarConfig, TlsFilesConfig
+
+        certificate, key = self.folder / "app.pem", self.folder / "app.key"
+        if not certificate.exists():
+            self.authority.issue("app", APP_ID)
+        settings: dict[str, Any] = {
+            "tls": TlsFilesConfig(certificate, key, self.authority.ca),
+            "gatekeepers": (self.gatekeeper.listening.url,),
+            "gatekeeper_id": GATEKEEPER_ID,
+            "oauth": OAuthConfig(
+                issuer=self.issuer.listening.url,
+                client_id="app",
+                ca=self.authority.ca,
+                audience="urn:sidegate",
+            ),
+            "data": self.folder / "data",
+            "environment": "development",
+            "listen": Address.parse("127.0.0.1:0"),
+        }
+        return SidecarConfig(**{**settings, **changes})
+
+    async def sidecar(self, *, connected: bool = True, **changes: Any) -> Running:
+        """Start one; by default wait until it is connected."""
+        from sidecar.service import assemble
+
+        assembly = assemble(self.config(**changes))
+        task = asyncio.create_task(assembly.service.run())
+        running = Running(assembly, task)
+        self.sidecars.append(running)
+        await running.until(lambda: assembly.service.phase.value == "running" or task.done())
+        assert not task.done(), "the sidecar ended at once"
+        if connected:
+            await running.connected()
+        return running
+
+
+@pytest.fixture(scope="session")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("ca"))
+
+
+@pytest.fixture
+def make_gatekeeper() -> type[FakeGatekeeper]:
+    """For tests that want a second gatekeeper, or one that is none."""
+    return FakeGatekeeper
+
+
+@pytest.fixture
+async def mesh(authority: Authority, tmp_path: Path) -> AsyncIterator[Mesh]:
+    """An issuer and a gatekeeper that run; sidecars come from `mesh.sidecar()`."""
+    folder_authority = authority
+    issuer, log = FakeIssuer(folder_authority), FakeLog()
+    gatekeeper = FakeGatekeeper(log, folder_authority)
+    mesh = Mesh(folder_authority, issuer, log, gatekeeper, folder_authority.folder)
+    mesh.folder = tmp_path
+    authority.issue("app", APP_ID)
+    for suffix in ("pem", "key"):
+        target = tmp_path / f"app.{suffix}"
+        target.write_bytes((authority.folder / f"app.{suffix}").read_bytes())
+        target.chmod(0o600)
+    await issuer.listening.start()
+    await gatekeeper.listening.start()
+    try:
+        yield mesh
+    finally:
+        for running in mesh.sidecars:
+            await running.stop()
+        await gatekeeper.listening.stop()
+        await issuer.listening.stop()
+
+
+@pytest.fixture
+def no_op() -> Iterator[None]:
+    yield
