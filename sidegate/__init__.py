@@ -1,0 +1,1 @@
+"""The `sidegate` command: the development mesh, the services as processes, the checker."""

@@ -1,0 +1,50 @@
+"""The `sidegate` command: the table of its commands, and nothing that is slow to import.
+
+A command is listed here once it works. Exit codes are the same for all of them: 0 it did what was
+asked, 1 it was refused or failed, 2 it could not run (wrong usage, wrong configuration, nothing to
+talk to).
+"""
+
+import click
+
+from sidegate.lazy import Entry, LazyGroup
+
+COMMANDS = {
+    "up": Entry("sidegate.commands.up:up", "Start the whole mesh on this machine."),
+    "down": Entry("sidegate.commands.down:down", "Stop the mesh that `sidegate up` started."),
+    "status": Entry(
+        "sidegate.commands.status:status", "Show what runs, is connected, spooled and denied."
+    ),
+    "publish": Entry("sidegate.commands.publish:publish", "Publish messages to a topic."),
+    "subscribe": Entry("sidegate.commands.subscribe:subscribe", "Print a topic's messages."),
+    "log": Entry("sidegate.commands.log:log", "Read and check the log's files, offline."),
+    "topics": Entry(
+        "sidegate.commands.topics:topics", "List, create, describe, alter and delete topics."
+    ),
+    "core": Entry("sidegate.commands.serve:core", "Run the central log."),
+    "gatekeeper": Entry("sidegate.commands.serve:gatekeeper", "Run a gatekeeper."),
+    "sidecar": Entry("sidegate.commands.serve:sidecar", "Run a sidecar."),
+    "issuer": Entry("sidegate.commands.serve:issuer", "Run the development token issuer."),
+    "completion": Entry(
+        "sidegate.commands.completion:completion", "Print a shell's completion script."
+    ),
+}
+
+
+@click.group(
+    cls=LazyGroup,
+    entries=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(package_name="sidegate", message="sidegate %(version)s")
+def cli() -> None:
+    """A pub/sub mesh: sidecars, a gatekeeper that proves who is calling, one append-only log."""
+
+
+def main() -> None:
+    """The console script's entry point."""
+    cli(prog_name="sidegate")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+"""What several commands share: their options, and how they fail.
+
+Exit codes: 1 for a refusal or a failure, 2 where the command could not run at all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import click
+
+from sidegate.client import Answer, Connection, Refused, Unreachable
+
+DEFAULT_URL = "http://127.0.0.1:9000"
+STATE_FOLDER = Path(".sidegate")
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class CouldNotRun(click.ClickException):
+    """There is nothing to talk to, or something needed is missing."""
+
+    exit_code = 2
+
+
+def state_option(command: F) -> F:
+    """`--state`: the development environment's folder."""
+    return click.option(
+        "--state",
+        "folder",
+        type=click.Path(path_type=Path, file_okay=False),
+        default=STATE_FOLDER,
+        show_default=True,
+        help="The folder of the development environment.",
+    )(command)
+
+
+def url_option(command: F) -> F:
+    """`--url`: the sidecar to talk to."""
+    return click.option(
+        "--url",
+        envvar="SIDEGATE_URL",
+        help=f"The local sidecar.  [default: the one of `sidegate up`, else {DEFAULT_URL}]",
+    )(command)
+
+
+def json_option(command: F) -> F:
+    """`--json`: answers for programs."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
+
+
+def sidecar(url: str | None) -> Connection:
+    """A connection to the sidecar that the user means."""
+    try:
+        return Connection(url or _running_url() or DEFAULT_URL)
+    except Unreachable as error:
+        raise CouldNotRun(str(error)) from error
+
+
+def ask(
+    connection: Connection, method: str, path: str, document: object = None, *, as_json: bool
+) -> Answer:
+    """The sidecar's answer, or the command's end with the reason."""
+    try:
+        answer = connection.request(method, path, document)
+    except Unreachable as error:
+        unreachable(error)
+    if not answer.ok:
+        refuse(answer, as_json=as_json)
+    return answer
+
+
+def refuse(answer: Answer, *, as_json: bool) -> NoReturn:
+    """End with exit code 1 and what the sidecar said."""
+    if as_json:
+        click.echo(json.dumps(answer.document() or {"status": answer.status}), err=True)
+        raise click.exceptions.Exit(1)
+    raise click.ClickException(answer.problem()) from Refused(answer)
+
+
+def unreachable(error: Unreachable) -> NoReturn:
+    """End with exit code 2 and what to do."""
+    raise CouldNotRun(
+        f"{error}\nStart the mesh with `make up`, or name another sidecar with --url."
+    ) from error
+
+
+def _running_url() -> str | None:
+    """The sidecar of the mesh that runs in this folder, wherever its ports were moved to."""
+    try:
+        record = json.loads((STATE_FOLDER / "run" / "up.json").read_bytes())
+    except (OSError, ValueError):
+        return None
+    url = record.get("url") if isinstance(record, dict) else None
+    return url if isinstance(url, str) and os.environ.get("SIDEGATE_URL") is None else None

@@ -1,0 +1,102 @@
+"""`sidegate publish`: send messages to the local sidecar."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+from urllib.parse import urlencode
+
+import click
+
+from sidegate.client import Connection
+from sidegate.commands.options import ask, json_option, sidecar, url_option
+
+
+@click.command()
+@click.argument("topic")
+@click.argument("message")
+@click.option("--key", help="Messages with the same key keep their order.")
+@click.option("--header", "headers", multiple=True, metavar="NAME=VALUE", help="May be repeated.")
+@click.option("--id", "ident", help="An id of your own; a repeat of it is published once.")
+@click.option("--text", is_flag=True, help="Send the message as text, even if it looks like JSON.")
+@click.option(
+    "--ack",
+    type=click.Choice(["auto", "core", "sidecar", "none"]),
+    help="What to wait for.  [default: auto]",
+)
+@url_option
+@json_option
+def publish(
+    topic: str,
+    message: str,
+    key: str | None,
+    headers: tuple[str, ...],
+    ident: str | None,
+    ack: str | None,
+    url: str | None,
+    *,
+    text: bool,
+    as_json: bool,
+) -> None:
+    """Publish messages to a topic.
+
+    MESSAGE is JSON, or text if it is not. With - each line of standard input is one message.
+    """
+    envelope: dict[str, Any] = {"topic": topic}
+    if key is not None:
+        envelope["key"] = key
+    if headers:
+        envelope["headers"] = dict(_header(header) for header in headers)
+    path = f"/publish?{urlencode({'ack': ack})}" if ack else "/publish"
+    with sidecar(url) as connection:
+        if message == "-":
+            if ident is not None:
+                raise click.UsageError("--id names one message; with - there may be many.")
+            _lines(connection, path, envelope, text=text, as_json=as_json)
+            return
+        if ident is not None:
+            envelope["id"] = ident
+        envelope["message"] = _value(message, text=text)
+        _show(ask(connection, "POST", path, envelope, as_json=as_json).body, as_json=as_json)
+
+
+def _lines(
+    connection: Connection, path: str, envelope: dict[str, Any], *, text: bool, as_json: bool
+) -> None:
+    if sys.stdin.isatty():
+        click.echo(f"Each line is a message to {envelope['topic']}. Ctrl-D ends.", err=True)
+    for line in sys.stdin:
+        message = line.removesuffix("\n").removesuffix("\r")
+        if not message:
+            continue
+        document = {**envelope, "message": _value(message, text=text)}
+        _show(ask(connection, "POST", path, document, as_json=as_json).body, as_json=as_json)
+
+
+def _value(message: str, *, text: bool) -> object:
+    if text:
+        return message
+    try:
+        value: object = json.loads(message)
+    except ValueError:
+        return message
+    return value
+
+
+def _header(header: str) -> tuple[str, str]:
+    name, equals, value = header.partition("=")
+    if not name or not equals:
+        raise click.UsageError(f"--header takes NAME=VALUE, not {header!r}.")
+    return name, value
+
+
+def _show(body: bytes, *, as_json: bool) -> None:
+    if as_json:
+        click.echo(body.decode().strip())
+        return
+    answer = json.loads(body)
+    where = f"{answer['topic']}"
+    if answer.get("offset") is not None:
+        where = f"{where} partition {answer['partition']} offset {answer['offset']}"
+    click.echo(f"{where} {answer['durability']}")

@@ -1,0 +1,109 @@
+"""`sidegate up`: the whole mesh on one machine, as separate processes, ready to be used."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from sidegate.commands.options import CouldNotRun, state_option
+from sidegate.development import addresses, ca
+from sidegate.development.console import Console, Event
+from sidegate.development.runner import Mesh
+from sidegate.development.running import AlreadyUpError, LeftoversError, Running
+from sidegate.development.state import State, StateError
+
+
+@click.command()
+@state_option
+@click.option(
+    "--ports",
+    type=click.Choice(["fixed", "free"]),
+    default="fixed",
+    show_default=True,
+    help="fixed: the default ports or the SIDEGATE_… variables'; free: whichever are free.",
+)
+@click.option("-v", "--verbose", is_flag=True, help="Show every log line of the services.")
+@click.option("--json", "as_json", is_flag=True, help="Print events as JSON lines.")
+def up(folder: Path, ports: str, *, verbose: bool, as_json: bool) -> None:
+    """Start the whole mesh on this machine.
+
+    Core, issuer, gatekeeper and sidecar run as processes of their own, with real mTLS and real
+    tokens, until Ctrl-C. Their certificates, configurations and data are in the state folder.
+    """
+    console = Console(as_json=as_json, verbose=verbose)
+    state = State(folder)
+    running = Running(state.run)
+    state.make_folders()
+    try:
+        with running.held() as lock:
+            where = _addresses(state, free=ports == "free")
+            _prepare(state, where, console)
+            mesh = Mesh(state, where, console, running, lock)
+            text = welcome(mesh.url, folder)
+            facts = {"url": mesh.url}
+            console.show(Event("starting", f"Sidegate starts; its state is in {folder}."))
+            code = asyncio.run(mesh.run(lambda: console.show(Event("ready", text, facts=facts))))
+            console.show(Event("stopped", f"Stopped. The data stays in {state.data}."))
+    except AlreadyUpError:
+        record = running.record() or {}
+        raise click.ClickException(
+            f"Sidegate is already up in {folder} (pid {record.get('pid', 'unknown')}, "
+            f"{record.get('url', 'still starting')}). `make status` shows it, `make down` stops it."
+        ) from None
+    except LeftoversError:
+        raise CouldNotRun(
+            f"services of an earlier `sidegate up` still use {folder}; `make down` waits for them"
+        ) from None
+    sys.exit(code)
+
+
+def _addresses(state: State, *, free: bool) -> addresses.Addresses:
+    try:
+        where = (
+            addresses.free_addresses()
+            if free
+            else addresses.chosen(os.environ, state.own_addresses())
+        )
+    except (addresses.AddressError, StateError) as error:
+        raise CouldNotRun(str(error)) from error
+    problems = list(addresses.obstacles(where))
+    if problems:
+        raise CouldNotRun("\n".join(problems))
+    return where
+
+
+def _prepare(state: State, where: addresses.Addresses, console: Console) -> None:
+    try:
+        state.make_keys()
+        state.make_certificates(ca.utc_now())
+        state.make_documents(where)
+        for sentence in state.stale_files(where):
+            console.show(Event("stale", sentence, level="warning"))
+    except StateError as error:
+        raise CouldNotRun(str(error)) from error
+
+
+def welcome(url: str, folder: Path) -> str:
+    """What can be done now, in lines that can be pasted into another terminal."""
+    place = url.removeprefix("http://").replace("127.0.0.1", "localhost")
+    return f"""
+Sidegate is up: a message goes all the way through. In another terminal:
+
+  # receive
+  curl -N '{place}/subscribe/orders?from=earliest'
+
+  # publish
+  curl -s {place}/publish -d '{{"topic":"orders","message":{{"order_id":101}}}}'
+
+  # be denied
+  curl -s {place}/publish -d '{{"topic":"forbidden.orders","message":1}}'
+
+  # read on
+  {url.replace("127.0.0.1", "localhost")}/docs
+
+`make status` shows what goes on, the logs are in {folder / "run"}, Ctrl-C stops everything.
+"""

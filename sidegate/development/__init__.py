@@ -1,0 +1,1 @@
+"""The development environment: CA, issuer, state folder, and the runner of `sidegate up`."""

@@ -1,0 +1,162 @@
+"""The state folder `.sidegate/`: what it holds, and how it is made without losing what is there.
+
+Making it twice changes nothing but certificates that are about to run out and generated files
+whose addresses moved. Folders are 0700 and private files 0600 from the moment they exist.
+
+    core.yaml issuer.yaml gatekeeper.yaml sidecar.yaml policy.yaml    generated until changed
+    ca/ certs/ keys/                                                  kept, renewed when due
+    data/core data/gatekeeper data/sidecar                            the services' own
+    run/                                                              locks, logs, what runs now
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from joserfc.jwk import ECKey
+
+from sidegate.development import addresses, ca, documents, generated
+
+FOLDERS = ("ca", "certs", "keys", "data", "data/core", "data/gatekeeper", "data/sidecar", "run")
+PRIVATE_FILE = 0o600
+PRIVATE_FOLDER = 0o700
+
+
+class StateError(Exception):
+    """A file in the state folder that can't be read as what it should be."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The state folder at `root`. One process makes it at a time: whoever holds the run lock."""
+
+    root: Path
+
+    def config(self, service: str) -> Path:
+        return self.root / f"{service}.yaml"
+
+    @property
+    def ca(self) -> Path:
+        return self.root / "ca" / "ca.pem"
+
+    @property
+    def run(self) -> Path:
+        return self.root / "run"
+
+    @property
+    def data(self) -> Path:
+        return self.root / "data"
+
+    def make_folders(self) -> None:
+        for folder in (self.root, *(self.root / name for name in FOLDERS)):
+            folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+
+    def make_keys(self) -> None:
+        """The signing keys of gatekeeper and issuer; the ones that exist stay."""
+        self._make_once("keys/gatekeeper-signing.pem", _ed25519_key)
+        self._make_once("keys/issuer.json", _issuer_keys)
+
+    def make_certificates(self, now: datetime) -> list[str]:
+        """Issue what is missing or about to run out; the names of what was issued."""
+        issued = []
+        root_key = self._make_once("ca/ca.key", ca.new_key)
+        root_file = self.root / "ca/ca.pem"
+        if not root_file.exists() or not ca.root_is_usable(root_file.read_bytes(), now):
+            write_private(root_file, ca.issue_root(root_key, now))
+            issued.append("ca")
+        root = root_file.read_bytes()
+        for leaf in documents.LEAVES:
+            key = self._make_once(f"certs/{leaf.name}.key", ca.new_key)
+            file = self.root / "certs" / f"{leaf.name}.pem"
+            if not file.exists() or not ca.leaf_is_usable(root, leaf, key, file.read_bytes(), now):
+                # The key stays, so that no reader ever meets a certificate and a key that differ.
+                write_private(file, ca.issue_leaf(root, root_key, leaf, key, now))
+                issued.append(leaf.name)
+        return issued
+
+    def make_documents(self, where: addresses.Addresses) -> None:
+        """Write the configurations and the policy, except those that the user changed."""
+        for name, text in documents.DOCUMENTS.items():
+            file = self.root / name
+            if not file.exists() or generated.is_untouched(file.read_text()):
+                content = generated.marked(text(where))
+                if not file.exists() or file.read_text() != content:
+                    write_private(file, content.encode())
+
+    def own_addresses(self) -> dict[addresses.Listener, str]:
+        """The addresses in configurations that the user changed."""
+        found = {}
+        for listener in addresses.LISTENERS:
+            file = self.config(listener.service)
+            if not file.exists() or generated.is_untouched(file.read_text()):
+                continue
+            document = _mapping(file)
+            if isinstance(document.get(listener.key), str):
+                found[listener] = document[listener.key]
+        return found
+
+    def stale_files(self, where: addresses.Addresses) -> Iterator[str]:
+        """A sentence for each file of the user's own that names an issuer that is not there."""
+        expected = documents.url(where, addresses.ISSUER)
+        policy = self.root / "policy.yaml"
+        issuers = _mapping(policy).get("issuers")
+        named = issuers.get("dev") if isinstance(issuers, Mapping) else None
+        if isinstance(named, Mapping) and named.get("issuer") != expected:
+            yield (
+                f"{policy} names the issuer {named.get('issuer')}, but the development issuer is "
+                f"{expected}: every token would be refused. Change issuers.dev.issuer there."
+            )
+
+    def _make_once(self, name: str, make: Callable[[], bytes]) -> bytes:
+        file = self.root / name
+        if not file.exists():
+            write_private(file, make())
+        return file.read_bytes()
+
+
+def write_private(file: Path, content: bytes) -> None:
+    """Replace `file` in one step; it is readable by its owner alone from its first moment."""
+    fresh = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
+    try:
+        with os.fdopen(descriptor, "wb") as opened:
+            opened.write(content)
+            opened.flush()
+            os.fsync(opened.fileno())
+        fresh.replace(file)
+    except BaseException:
+        fresh.unlink(missing_ok=True)
+        raise
+
+
+def _mapping(file: Path) -> dict[str, Any]:
+    try:
+        document = yaml.safe_load(file.read_text())
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise StateError(f"{file} is not YAML: {error}") from error
+    if not isinstance(document, dict):
+        raise StateError(f"{file} holds no keys; delete it and it is written anew")
+    return document
+
+
+def _ed25519_key() -> bytes:
+    return Ed25519PrivateKey.generate().private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+
+
+def _issuer_keys() -> bytes:
+    key = ECKey.generate_key("P-256", {"use": "sig", "alg": "ES256"}, private=True, auto_kid=True)
+    return json.dumps({"keys": [key.as_dict(private=True)]}, indent=2).encode()

@@ -1,0 +1,51 @@
+import json
+import socket
+from typing import Any
+
+DEAD = "http://127.0.0.1:1"
+
+
+def test_nothing_to_talk_to_exits_with_2_and_says_what_to_do(command: Any) -> None:
+    result = command("topics", "list", "--url", DEAD)
+    assert result.returncode == 2
+    assert "make up" in result.stderr
+
+
+def test_the_variable_names_the_sidecar(command: Any, peer: Any) -> None:
+    peer.answer("GET /topics", 200, {"topics": []})
+    assert command("topics", "list", environ={"SIDEGATE_URL": peer.url}).returncode == 0
+    assert len(peer.asked) == 1
+
+
+def test_the_running_mesh_of_this_folder_is_found_wherever_its_port_is(
+    command: Any, peer: Any
+) -> None:
+    peer.answer("GET /topics", 200, {"topics": []})
+    run = command.folder / ".sidegate" / "run"
+    run.mkdir(parents=True)
+    (run / "up.json").write_text(json.dumps({"url": peer.url}))
+    assert command("topics", "list", environ={}).returncode == 0
+    assert len(peer.asked) == 1
+
+
+def test_a_refusal_exits_with_1_and_gives_the_sidecars_reason(command: Any, peer: Any) -> None:
+    problem = {"title": "Denied", "detail": "rule D1 denies it", "decision_id": "d-1"}
+    peer.answer("GET /topics", 403, problem)
+    result = command("topics", "list", "--url", peer.url)
+    assert result.returncode == 1
+    assert "Denied: rule D1 denies it (decision d-1)" in result.stderr
+    result = command("topics", "list", "--url", peer.url, "--json")
+    assert result.returncode == 1
+    assert json.loads(result.stderr) == problem
+
+
+def test_a_sidecar_that_is_no_address_is_named(command: Any) -> None:
+    result = command("topics", "list", "--url", "9000")
+    assert result.returncode == 2
+    assert "'9000'" in result.stderr
+
+
+def test_no_default_port_is_used_by_these_tests() -> None:
+    with socket.socket() as unused:
+        assert unused.fileno() > 0
+    assert ":9000" not in DEAD

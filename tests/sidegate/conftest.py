@@ -1,0 +1,118 @@
+"""A peer that speaks HTTP with canned answers, and the console command in a process of its own."""
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One request that the peer got."""
+
+    method: str
+    path: str
+    body: bytes
+    headers: Mapping[str, str]
+
+    @property
+    def document(self) -> Any:
+        return json.loads(self.body)
+
+
+@dataclass
+class Peer:
+    """Answers by `method path` from a table, with 404 for the rest; keeps what it was asked."""
+
+    url: str
+    answers: dict[str, tuple[int, bytes]] = field(default_factory=dict)
+    asked: list[Asked] = field(default_factory=list)
+    stream: bytes = b""
+
+    def answer(self, request: str, status: int, document: object) -> None:
+        self.answers[request] = (status, json.dumps(document).encode())
+
+
+@pytest.fixture
+def peer() -> Iterator[Peer]:
+    found: Peer
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def handle_one_request(self) -> None:
+            try:
+                super().handle_one_request()
+            except ConnectionError:
+                self.close_connection = True
+
+        def do_GET(self) -> None:
+            self._answer()
+
+        do_POST = do_PATCH = do_DELETE = do_GET  # noqa: N815
+
+        def _answer(self) -> None:
+            length = int(self.headers.get("Content-Length", 0))
+            asked = Asked(self.command, self.path, self.rfile.read(length), dict(self.headers))
+            found.asked.append(asked)
+            if asked.headers.get("Accept") == "text/event-stream" and found.stream:
+                self.send_response(200)
+                self.send_header("Content-Type", "text/event-stream")
+                self.end_headers()
+                self.wfile.write(found.stream)
+                self.close_connection = True
+                return
+            problem = {"title": "Not found", "status": 404, "detail": f"nothing at {self.path}"}
+            status, body = found.answers.get(
+                f"{self.command} {self.path.partition('?')[0]}", (404, json.dumps(problem).encode())
+            )
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    found = Peer(f"http://127.0.0.1:{server.server_port}")
+    thread.start()
+    yield found
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@dataclass(frozen=True)
+class Command:
+    """The console command, run in a folder of its own."""
+
+    folder: Path
+
+    def __call__(
+        self, *arguments: str, stdin: str = "", environ: Mapping[str, str] | None = None
+    ) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [sys.executable, "-P", "-m", "sidegate", *arguments],
+            cwd=self.folder,
+            input=stdin,
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Command:
+    return Command(tmp_path)
