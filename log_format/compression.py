@@ -22,10 +22,13 @@ def expand(codec: Codec, stored: bytes | memoryview, uncompressed_len: int) -> b
         declared = zstandard.frame_content_size(stored)
         if declared != uncompressed_len:
             raise BadBody(f"zstd declares {declared} bytes, the envelope {uncompressed_len}")
-        decompressor = zstandard.ZstdDecompressor().decompressobj()
-        body = decompressor.decompress(stored)
+        # One call with the declared size as its limit: an incremental decompressor would expand
+        # a frame that lies about its size in full before it noticed.
+        body = zstandard.ZstdDecompressor().decompress(
+            stored, max_output_size=uncompressed_len, allow_extra_data=False
+        )
     except zstandard.ZstdError as error:
         raise BadBody(f"zstd: {error}") from error
-    if len(body) != uncompressed_len or not decompressor.eof or decompressor.unused_data:
-        raise BadBody("the zstd frame is incomplete or followed by other bytes")
+    if len(body) != uncompressed_len:
+        raise BadBody(f"zstd holds {len(body)} bytes, the envelope says {uncompressed_len}")
     return body
