@@ -29,7 +29,7 @@ PROVENANCE = Provenance(
 )
 
 
-@dataclass(slots=True)
+@dataclass
 class Batches:
     """Sound frames of one producer, topic and size; only sequences differ, so making is cheap."""
 

@@ -2,7 +2,8 @@
 
 One file, replaced whole. It covers synced leaves only, so it is also proof that they were synced.
 The growing segment's index entries lie in a file of their own, which only grows and of which the
-checkpoint names the count and the checksum. Lost or damaged it costs a scan, never data. Imports the rungs below.
+checkpoint names the count and the checksum. Lost or damaged it costs a scan, never data. Imports
+the rungs below.
 """
 
 import struct

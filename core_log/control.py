@@ -41,10 +41,6 @@ log = logging.getLogger("sidegate.core")
 RECORDS_TOPIC: Final = "_control"
 SNAPSHOTS_TOPIC: Final = "_control.snapshots"
 
-SNAPSHOT_RECORDS: Final = 1000
-"""Records after which a snapshot is written: an open replays at most these, in milliseconds."""
-SNAPSHOT_FRAME_BYTES: Final = MIB
-"""A snapshot's frames are about this long, far below the format's limit on a body."""
 HISTORY_BYTES: Final = 256 * MIB
 """Records kept behind the snapshot, for whoever asks who changed what: years of changes."""
 READ_BYTES: Final = 4 * MIB
@@ -60,6 +56,16 @@ OPTIONS: Final = LogOptions(
     require_provenance=False,
     check_sequences=False,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshots:
+    """When a snapshot is written, and how."""
+
+    records: int = 1000
+    """Records after which one is due: an open replays at most these, in milliseconds."""
+    frame_bytes: int = MIB
+    """A snapshot's frames are about this long, far below the format's limit on a body."""
 
 
 class ControlDamaged(Exception):
@@ -88,8 +94,11 @@ class ControlLog:
     Belongs to one event loop.
     """
 
-    def __init__(self, engine: EmbeddedEngine, clock: Clock, loaded: _Loaded) -> None:
+    def __init__(
+        self, engine: EmbeddedEngine, clock: Clock, loaded: _Loaded, snapshots: Snapshots
+    ) -> None:
         self._engine = engine
+        self._snapshots = snapshots
         self._clock = clock
         self._state = loaded.state
         self._snapshot_first = loaded.first_offset
@@ -104,6 +113,7 @@ class ControlLog:
         *,
         on_failure: Callable[[Exception], None],
         options: LogOptions = OPTIONS,
+        snapshots: Snapshots | None = None,
         clock: Clock | None = None,
         files: Files | None = None,
     ) -> "ControlLog":
@@ -118,7 +128,8 @@ class ControlLog:
         except BaseException:
             await engine.close()
             raise
-        return cls(engine, clock, _Loaded(state, loaded.next_offset, loaded.first_offset))
+        loaded = _Loaded(state, loaded.next_offset, loaded.first_offset)
+        return cls(engine, clock, loaded, snapshots or Snapshots())
 
     @property
     def state(self) -> ControlState:
@@ -159,12 +170,12 @@ class ControlLog:
                 return self._state
             now_us = self._clock.now_us()
             records = [encode_record(Record(fact, now_us, cause)) for fact in facts]
-            await self._append(_frame(RECORDS_TOPIC, records, now_us))
+            await self._append(control_frame(RECORDS_TOPIC, records, now_us))
             self._state = apply(self._state, facts)
             changed, self._changed = self._changed, self._changed.get_loop().create_future()
             changed.set_result(None)
             self._since_snapshot += len(facts)
-            if self._since_snapshot >= SNAPSHOT_RECORDS:
+            if self._since_snapshot >= self._snapshots.records:
                 await self._snapshot()
             return self._state
 
@@ -189,11 +200,11 @@ class ControlLog:
         facts = snapshot(self._state, now_us=now_us)
         records = (encode_record(Record(fact, now_us)) for fact in facts)
         frames = [
-            _frame(SNAPSHOTS_TOPIC, chunk, now_us, key=key)
-            for chunk in _chunks(records, SNAPSHOT_FRAME_BYTES)
+            control_frame(SNAPSHOTS_TOPIC, chunk, now_us, key=key)
+            for chunk in _chunks(records, self._snapshots.frame_bytes)
         ]
         end = orjson.dumps({"next_offset": self._engine.end_offset(RECORDS_TOPIC, 0)})
-        frames.append(_frame(SNAPSHOTS_TOPIC, [end], now_us, key=key, identity=_END))
+        frames.append(control_frame(SNAPSHOTS_TOPIC, [end], now_us, key=key, identity=_END))
         await self._append(*frames)
         self._snapshot_first = first
         self._since_snapshot = 0
@@ -236,13 +247,19 @@ async def _replay(engine: EmbeddedEngine, loaded: _Loaded) -> ControlState:
 
 
 async def _read(engine: EmbeddedEngine, topic: str, first: int, end: int) -> list[Frame]:
-    """All frames with offsets from `first` up to `end`."""
+    """All frames with offsets from `first` up to `end`, which is where a frame begins."""
     frames: list[Frame] = []
     while first < end:
         result = await engine.read(topic, 0, first, READ_BYTES)
         frames += [decode_frame(frame) for frame in result.frames]
         first = result.next_offset
-    return frames
+    # A read gives whatever fits, also beyond the end that was asked for.
+    return [frame for frame in frames if _base_offset(frame) < end]
+
+
+def _base_offset(frame: Frame) -> int:
+    stamp = frame.envelope.stamp
+    return 0 if stamp is None else stamp.base_offset
 
 
 def _facts(frames: Iterable[Frame]) -> Iterator[Fact]:
@@ -251,7 +268,7 @@ def _facts(frames: Iterable[Frame]) -> Iterator[Fact]:
             yield decode_record(value or b"").fact
 
 
-def _frame(
+def control_frame(
     topic: str,
     records: Sequence[bytes],
     now_us: int,
@@ -259,6 +276,7 @@ def _frame(
     key: bytes | None = None,
     identity: bytes | None = None,
 ) -> Frame:
+    """Records as a frame of the control log: nobody's but the core's own, without provenance."""
     count = len(records)
     body = encode_body([now_us] * count, records, keys=[key] * count, ids=[identity] * count)
     producer = Producer(topic, 0, 0, 0, 0, count, now_us, now_us, bytes(32))

@@ -125,9 +125,11 @@ class OsFile:
     def write(self, position: int, buffers: Sequence[bytes]) -> int:
         """`pwritev`; where that is missing, `writev` at a position that only writers use."""
         if sys.platform == "linux":
-            return os.pwritev(self._fd, buffers, position)
-        os.lseek(self._fd, position, os.SEEK_SET)
-        return os.writev(self._fd, buffers)
+            taken = os.pwritev(self._fd, buffers, position)
+        else:
+            os.lseek(self._fd, position, os.SEEK_SET)
+            taken = os.writev(self._fd, buffers)
+        return taken
 
     def sync(self) -> None:
         """`fdatasync`, or what truly reaches the medium where that does not."""
@@ -194,8 +196,11 @@ class OsFiles:
         path.unlink(missing_ok=True)
 
     def make_directory(self, directory: Path) -> None:
-        """`mkdir -p`, private to its owner."""
-        directory.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
+        """`mkdir -p`, private to its owner, and durable: a log must not vanish with its folder."""
+        missing = [each for each in (directory, *directory.parents) if not each.exists()]
+        for each in reversed(missing):
+            each.mkdir(mode=_DIRECTORY_MODE, exist_ok=True)
+            self.sync_directory(each.parent)
 
     def sync_directory(self, directory: Path) -> None:
         """`fsync` of the directory itself."""

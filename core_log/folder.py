@@ -43,15 +43,17 @@ class FoundSegment:
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """What lies in a log's folder, in leaf order."""
+    """What lies in a log's folder. The segments are in leaf order."""
 
+    names: frozenset[str]
     segments: list[FoundSegment]
 
 
 def look_into(files: Files, directory: Path) -> Folder:
     """List the segments with their heads, and remove what an interrupted write has left."""
     segments = []
-    for name in sorted(files.names(directory)):
+    names = files.names(directory)
+    for name in sorted(names):
         path = directory / name
         if name.endswith(TEMPORARY_SUFFIX):
             files.remove(path)
@@ -59,7 +61,7 @@ def look_into(files: Files, directory: Path) -> Folder:
         first_leaf = parse_segment_name(name)
         if first_leaf is not None:
             segments.append(_found(files, path, first_leaf))
-    return Folder(segments)
+    return Folder(frozenset(names), segments)
 
 
 def _found(files: Files, path: Path, first_leaf: int) -> FoundSegment:

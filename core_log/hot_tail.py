@@ -12,6 +12,9 @@ from typing import Final
 from core_log.index import Key
 from core_log.results import Committed
 
+FRAME_OVERHEAD_BYTES: Final = 256
+"""What holding a frame costs beside its bytes: small frames must not cost many times the limit."""
+
 _COMPACT_AT: Final = 64
 """Forgotten frames at the front of a partition's lists before they are cut off: amortises it."""
 
@@ -42,7 +45,7 @@ class HotTail:
         self._lock = Lock()
 
     @property
-    def bytes(self) -> int:
+    def size(self) -> int:
         """Bytes held now."""
         return self._bytes
 
@@ -57,8 +60,9 @@ class HotTail:
                 held.bases.append(batch.base_offset)
                 held.frames.append(batch.frame)
                 held.end_offset = batch.base_offset + batch.count
-                self._order.append((key, len(batch.frame)))
-                self._bytes += len(batch.frame)
+                size = len(batch.frame) + FRAME_OVERHEAD_BYTES
+                self._order.append((key, size))
+                self._bytes += size
             while self._bytes > self._limit:
                 self._drop_oldest()
 

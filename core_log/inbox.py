@@ -40,11 +40,15 @@ class Inbox:
         self._shut: Callable[[], LogError] | None = None
         self.in_flight = 0
 
+    def check(self) -> None:
+        """Raise what `shut` was told, if it was."""
+        if self._shut is not None:
+            raise self._shut()
+
     def put(self, submission: Submission) -> None:
         """Accept, or raise Overloaded, or what `shut` was told. Never waits."""
         with self._changed:
-            if self._shut is not None:
-                raise self._shut()
+            self.check()
             if self.in_flight and self.in_flight + submission.bytes > self._bytes_max:
                 raise Overloaded(
                     f"{self.in_flight} bytes wait for the disk and the limit is {self._bytes_max} "
@@ -60,7 +64,6 @@ class Inbox:
         taken: list[Submission] = []
         size = 0
         with self._changed:
-            self._poked = False
             while self._waiting and (not taken or size + self._waiting[0].bytes <= bytes_max):
                 taken.append(self._waiting.popleft())
                 size += taken[-1].bytes
@@ -76,6 +79,7 @@ class Inbox:
         with self._changed:
             if not (self._waiting or self._poked or self._shut is not None):
                 self._changed.wait(seconds)
+            self._poked = False
             return self._shut is None or bool(self._waiting)
 
     def poke(self) -> None:

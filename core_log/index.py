@@ -35,13 +35,13 @@ class Entry(NamedTuple):
     append_us: int
     position: int
     length: int
-    count: int
+    records: int
     has_body: bool
 
     @property
     def end_offset(self) -> int:
         """The offset of the batch that follows."""
-        return self.base_offset + self.count
+        return self.base_offset + self.records
 
 
 class Run:

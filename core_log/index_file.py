@@ -14,7 +14,7 @@ from typing import Final
 
 from crc32c import crc32c
 
-from core_log.files import Files, replace_file
+from core_log.files import File, Files, replace_file
 from core_log.index import ENTRY_BYTES, Index, Key, Run
 from log_format.layout import SEGMENT_SUFFIX
 
@@ -26,6 +26,9 @@ directory length, CRC-32C of entries and runs, zeros, CRC-32C of the rest of hea
 _DIRECTORY: Final = struct.Struct("<IiQQqqqQq")
 """topic length, partition, run at, run length, first offset, end offset, greatest time, bytes
 with bodies, end of those without"""
+
+_CHECK_BYTES: Final = 1024 * 1024
+"""Read at a time to check an index."""
 
 
 class IndexUnusable(Exception):
@@ -86,9 +89,10 @@ def load_index(files: Files, path: Path, expected: SegmentState, *, check: bool)
     the first lookup; without it, opening a log costs the same however many batches it has.
     """
     try:
-        mapped = files.open(path, "read").map()
+        file = files.open(path, "read")
     except FileNotFoundError as error:
         raise IndexUnusable("there is none") from error
+    mapped = file.map()
     if len(mapped) < _HEAD.size:
         raise IndexUnusable("it is incomplete")
     view = memoryview(mapped)
@@ -99,11 +103,25 @@ def load_index(files: Files, path: Path, expected: SegmentState, *, check: bool)
     names = bytes(view[directory_at:])
     if _pack_head(expected, entries, directory_at, lost, crc, names) != view[: _HEAD.size]:
         raise IndexUnusable("it describes another state of the segment, or is damaged")
-    if check and crc32c(view[_HEAD.size : directory_at]) != crc:
+    if check and _crc_of(file, _HEAD.size, directory_at) != crc:
         raise IndexUnusable("its entries are damaged")
     entries_end = _HEAD.size + entries * ENTRY_BYTES
     runs = _load_runs(view, names, entries_end, directory_at)
     return Index(expected.first_leaf, view[_HEAD.size : entries_end], runs, lost)
+
+
+def _crc_of(file: File, begin: int, end: int) -> int:
+    """The checksum of a part of the file, read and not mapped.
+
+    A page that the disk cannot read is an error here; in a mapping it would end the process.
+    """
+    crc = 0
+    for position in range(begin, end, _CHECK_BYTES):
+        try:
+            crc = crc32c(file.read(position, min(_CHECK_BYTES, end - position)), crc)
+        except OSError as error:
+            raise IndexUnusable(f"the disk cannot read it ({error.strerror})") from error
+    return crc
 
 
 def _pack_head(

@@ -205,18 +205,28 @@ class Journal:
         for sealed in self.segments.unsaved():
             self.segments.save(sealed)
             self._files.remove(self.segments.path(sealed.first_leaf).with_suffix(ENTRIES_SUFFIX))
-        checkpoint = snapshot.checkpoint
+        checkpoint = replace(
+            snapshot.checkpoint, entries_crc=self._save_entries(snapshot.checkpoint, snapshot.index)
+        )
+        save_checkpoint(self._files, self._directory, checkpoint)
+        self.checkpoint_leaf = checkpoint.leaf
+
+    def _save_entries(self, checkpoint: Checkpoint, index: Index) -> int:
+        """Save the entries that a checkpoint counts; returns their checksum.
+
+        A segment that was sealed since the snapshot has its whole index on disk by now.
+        """
+        if self.segments.is_sealed(checkpoint.segment):
+            return 0
         if self._saved_segment != checkpoint.segment:
             self._saved_segment, self._saved_entries, self._saved_crc = checkpoint.segment, 0, 0
-        packed = snapshot.index.packed(self._saved_entries, checkpoint.entries)
+        packed = index.packed(self._saved_entries, checkpoint.entries)
         if packed:
             path = self.segments.path(checkpoint.segment)
             save_entries(self._files, path, self._saved_entries, packed)
             self._saved_entries = checkpoint.entries
             self._saved_crc = crc32c(packed, self._saved_crc)
-        checkpoint = replace(checkpoint, entries_crc=self._saved_crc)
-        save_checkpoint(self._files, self._directory, checkpoint)
-        self.checkpoint_leaf = checkpoint.leaf
+        return self._saved_crc
 
     # Reading: any thread.
 
@@ -230,7 +240,10 @@ class Journal:
         if at >= end:
             return ReadResult((), at, start, end)
         held = self.hot.read(key, at, max_bytes)
-        return None if held is None else ReadResult(*held, start, end)
+        if held is None:
+            return None
+        frames, following = held
+        return ReadResult(frames, following, start, max(end, following))
 
     def read(self, key: Key, offset: int, max_bytes: int) -> ReadResult:
         """Frames from memory or disk: at least one if there is one; else why not, as Damaged."""
@@ -271,8 +284,8 @@ class Journal:
         if number == len(leaves):
             return end
         index = self.segments.get(leaves[number]).index
-        run = index.runs[key]
-        found = index.at(run, index.find_time(run, time_us)).base_offset
+        run = index.runs.get(key)
+        found = 0 if run is None else index.at(run, index.find_time(run, time_us)).base_offset
         return min(max(found, partition.start), end)
 
 
@@ -287,5 +300,8 @@ class _GreatestTimes:
         return len(self._partition.run_leaves)
 
     def __getitem__(self, number: int) -> int:
-        index = self._segments.get(self._partition.run_leaves[number]).index
-        return index.runs[self._partition.key].greatest_us
+        for leaf in reversed(self._partition.run_leaves[: number + 1]):
+            run = self._segments.get(leaf).index.runs.get(self._partition.key)
+            if run is not None:
+                return run.greatest_us
+        return 0

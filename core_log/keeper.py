@@ -3,6 +3,7 @@
 Imports the journal. Decides when a checkpoint is due, from numbers alone.
 """
 
+from collections.abc import Callable
 from threading import Condition, Lock, Thread
 
 from core_log.journal import Journal, Snapshot
@@ -13,11 +14,15 @@ from core_log.space import FULL_ERRNOS
 def checkpoint_due(
     options: LogOptions, *, unsaved_bytes: int, since_last_s: float, idle_s: float
 ) -> bool:
-    """True if the index has to be saved, given that something is not saved."""
+    """True if the index has to be saved, given that something is not saved.
+
+    A log that is silent is not saved more often than it may be silent: one that cannot be saved,
+    because the disk is full, must not keep its writer busy with trying.
+    """
     return (
         unsaved_bytes >= options.checkpoint_bytes
         or since_last_s >= options.checkpoint_interval_s
-        or idle_s >= options.checkpoint_idle_s
+        or min(idle_s, since_last_s) >= options.checkpoint_idle_s
     )
 
 
@@ -28,8 +33,9 @@ class Keeper:
     kept in `error` for the writer to stop the log with.
     """
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: Journal, on_error: Callable[[], None]) -> None:
         self._journal = journal
+        self._on_error = on_error
         self._changed = Condition(Lock())
         self._snapshot: Snapshot | None = None
         self._stop = False
@@ -76,6 +82,11 @@ class Keeper:
                 self._journal.save(self._snapshot)
             except OSError as error:
                 if error.errno not in FULL_ERRNOS:
-                    self.error = error
+                    self.fail(error)
             finally:
                 self._snapshot = None
+
+    def fail(self, error: OSError) -> None:
+        """The disk failed beside the writer: have it stop the log."""
+        self.error = error
+        self._on_error()

@@ -65,9 +65,9 @@ class Log:
         self._options = options
         self._on_failure = on_failure
         self._inbox = Inbox(options.in_flight_bytes_max)
-        self._keeper = Keeper(journal)
+        self._keeper = Keeper(journal, self._inbox.poke)
         self._writer = Writer(journal, self._inbox, self._keeper, space, options, clock, on_commit)
-        self._cleaner = Cleaner(journal, files, directory, clock)
+        self._cleaner = Cleaner(journal, files, directory, options, clock)
         self._cleaning = Lock()
         self._failure: Exception | None = None
         self._thread: Thread | None = None
@@ -229,9 +229,12 @@ class Log:
     def clean(self, retention: Mapping[str, Retention], now_us: int) -> CleanReport:
         """Drop what retention has ended. From a background thread; it may take long."""
         with self._cleaning:
-            if self._failure is not None:
-                raise self._failed()
-            cleaned = self._cleaner.clean(retention, now_us)
+            self._inbox.check()
+            try:
+                cleaned = self._cleaner.clean(retention, now_us)
+            except OSError as error:
+                self._keeper.fail(error)
+                raise LogFailed(f"the disk failed under the cleaner: {error}") from error
         if cleaned.roll:
             self._writer.roll_wanted = True
             self._inbox.poke()
@@ -252,7 +255,7 @@ class Log:
             failed=self._failure is not None,
             durability=self._options.durability,
             in_flight_bytes=self._inbox.in_flight,
-            hot_bytes=journal.hot.bytes,
+            hot_bytes=journal.hot.size,
             producers=len(journal.producers),
             lost_leaves=journal.lost,
             groups=self._writer.groups,
@@ -263,10 +266,12 @@ class Log:
     def close(self) -> None:
         """Finish what was accepted, sync, save the index. Calling it again does nothing."""
         self._inbox.shut(lambda: LogClosed("the log is closed; ask again once the core is back"))
+        self._cleaner.stop()
         if self._thread is not None:
             self._thread.join()
         elif self._failure is None:
             while self._inbox.wait(0) and self._turn():
                 pass
             self._end()
-        self._lock.release()
+        with self._cleaning:
+            self._lock.release()

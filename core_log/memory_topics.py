@@ -181,7 +181,7 @@ class MemoryTopics:
                         producer.partition,
                         code,
                         detail,
-                        retryable=False,
+                        retryable=code == "sequence_gap",
                         members=members,
                     )
         kept = self._keep(frame)

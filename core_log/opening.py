@@ -6,10 +6,11 @@ checkpoint covers is not read again. Imports every rung below the journal.
 
 import os
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from core_log.checkpoint import Checkpoint, load_checkpoint, load_entries
+from core_log.checkpoint import ENTRIES_SUFFIX, Checkpoint, load_checkpoint, load_entries
 from core_log.clock import Clock
 from core_log.files import File, Files
 from core_log.folder import Folder, FoundSegment, keep_torn, look_into, write_again
@@ -133,14 +134,18 @@ class Opener:
             self._findings.lose(LostRange(0, found[0].first_leaf))
         if not found and self._state.leaf > 0:
             self._findings.lose(LostRange(0, self._state.leaf))
-        for item, following in zip(found, found[1:], strict=False):
+        for item, following in pairwise(found):
             self._walk_sealed(item, following.first_leaf)
+            entries = item.path.with_suffix(ENTRIES_SUFFIX)
+            if entries.name in folder.names and not self._segments.is_pinned(item.first_leaf):
+                self._files.remove(entries)
         return self._walk_last(found[-1]) if found else None
 
     def _walk_sealed(self, item: FoundSegment, following: int) -> None:
         state = SegmentState(self._log_id, item.first_leaf, item.rewritten, item.size)
         try:
-            index = load_index(self._files, index_path(item.path), state, check=False)
+            replayed = following > self._state.leaf
+            index = load_index(self._files, index_path(item.path), state, check=replayed)
             if index.end_leaf != following:
                 raise IndexUnusable("it ends with another leaf")
         except IndexUnusable:
@@ -158,7 +163,7 @@ class Opener:
             segment = Segment(item.first_leaf, item.rewritten, file, index)
             self._segments.add_sealed(sealed, segment)
         else:
-            if following > self._state.leaf:
+            if replayed:
                 self._replay(item, index)
             self._segments.add_sealed(
                 SealedSegment(item.first_leaf, following, item.size, item.rewritten, index.lost)
@@ -193,7 +198,7 @@ class Opener:
         self._walked_from = begin
         window = Window(file.read, item.size)
         proven = max(following or 0, 0 if self._checkpoint is None else self._checkpoint.leaf)
-        ground = Ground(item.path.name, index, begin, proven, item.head is not None)
+        ground = Ground(item.path.name, index, begin, proven, following, item.head is not None)
         walked = Walk(ground, window, self._greatest, self._findings, self._state).run()
         self._findings.scanned_bytes += max(item.size - begin, 0)
         if window.unreadable:
@@ -328,6 +333,7 @@ class Rebuilder:
             index,
             SEGMENT_HEAD_BYTES,
             proven=sealed.end_leaf,
+            following=sealed.end_leaf,
             head_sound=True,
         )
         greatest = _GreatestBefore(sealed.first_leaf, self.partitions, segments)
@@ -352,6 +358,6 @@ class _GreatestBefore(dict[Key, int]):
             before = [] if partition is None else partition.runs_before(self._first_leaf)
             self[key] = default
             if before:
-                index = self._segments.get(before[-1]).index
-                self[key] = index.runs[key].greatest_us
+                run = self._segments.get(before[-1]).index.runs.get(key)
+                self[key] = default if run is None else run.greatest_us
         return self[key]

@@ -61,6 +61,10 @@ class LogOptions:
     """Producers remembered for exactly-once, one per (principal, producer, topic, partition),
     about 1 KB each. Beyond it the greatest principal's longest idle ones are forgotten."""
 
+    erase_delay_s: float = 6 * 3600.0
+    """How long a body that has expired may stay on disk while its segment is not worth rewriting,
+    or still grows: short enough for a promise by the day, and few segments a day."""
+
     require_provenance: bool = True
     """Refuse a batch that no gatekeeper has signed for. Off for the core's own records."""
 

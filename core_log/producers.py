@@ -54,7 +54,7 @@ class Batch(NamedTuple):
 
     epoch: int
     first_sequence: int
-    count: int
+    records: int
     digest: bytes
 
 
@@ -115,9 +115,9 @@ def judge(state: ProducerState | None, batch: Batch) -> Verdict:
 
 
 def _recognise(state: ProducerState, batch: Batch) -> Verdict:
-    for first, count, base_offset, leaf, append_us, digest in _RECENT.iter_unpack(state.recent):
+    for first, records, base_offset, leaf, append_us, digest in _RECENT.iter_unpack(state.recent):
         if first == batch.first_sequence:
-            if (count, digest) == (batch.count, batch.digest):
+            if (records, digest) == (batch.records, batch.digest):
                 return Repeat(base_offset, leaf, append_us)
             break
     else:
@@ -148,11 +148,11 @@ def advance(
 ) -> ProducerState:
     """The state after a batch that `judge` accepted, or that the log is known to hold."""
     packed = _RECENT.pack(
-        batch.first_sequence, batch.count, base_offset, leaf, append_us, batch.digest
+        batch.first_sequence, batch.records, base_offset, leaf, append_us, batch.digest
     )
     if state is not None and state.epoch == batch.epoch:
         packed = (state.recent + packed)[-REPEATS_MAX * RECENT_BYTES :]
-    return ProducerState(batch.epoch, sequence_after(batch.first_sequence, batch.count), packed)
+    return ProducerState(batch.epoch, sequence_after(batch.first_sequence, batch.records), packed)
 
 
 class Producers:

@@ -68,7 +68,9 @@ def read_extent(
     `stopped` says that the bytes are used up or a problem was met, `problem` what is wrong with
     the offsets from `next_offset` up to `problem_end`.
     """
-    run = segment.index.runs[key]
+    run = segment.index.runs.get(key)
+    if run is None:  # All that it had here was lost, and the index was rebuilt without it.
+        return Extent([], offset, False, None, offset)
     ordinal = max(segment.index.find(run, offset), 0)
     wanted: list[Entry] = []
     size = 0
@@ -139,7 +141,7 @@ def check_frame(data: bytes, key: Key, entry: Entry) -> Frame:
         stamp is None
         or stamp.base_offset != entry.base_offset
         or (producer.topic, producer.partition) != key
-        or producer.count != entry.count
+        or producer.count != entry.records
         or envelope.frame_len != len(data)
         or envelope.has_body != entry.has_body
     ):

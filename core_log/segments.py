@@ -87,6 +87,16 @@ class Segments:
             if segment is not None:
                 self._pinned[sealed.first_leaf] = segment
 
+    def is_sealed(self, first_leaf: int) -> bool:
+        """True for every segment but the one that grows."""
+        with self._lock:
+            return first_leaf in self._sealed
+
+    def is_pinned(self, first_leaf: int) -> bool:
+        """True for a segment whose index is in memory only."""
+        with self._lock:
+            return first_leaf in self._pinned
+
     def unsaved(self) -> list[SealedSegment]:
         """Sealed segments whose index is in memory only."""
         with self._lock:
@@ -114,6 +124,19 @@ class Segments:
                 self._open.pop(sealed.first_leaf, None)
             self._files.sync_directory(self._directory)
             self._save_unless_full(sealed, index)
+
+    def peek(self, first_leaf: int) -> Index:
+        """A segment's index for a look at its runs: entries unchecked, and nothing stays open."""
+        with self._lock:
+            held = self._pinned.get(first_leaf) or self._open.get(first_leaf)
+        if held is not None:
+            return held.index
+        sealed = self._sealed[first_leaf]
+        path = index_path(self.path(first_leaf))
+        try:
+            return load_index(self._files, path, self._state(sealed), check=False)
+        except IndexUnusable:
+            return self.get(first_leaf).index
 
     def get(self, first_leaf: int) -> Segment:
         """A segment, opened if need be. Its index is rebuilt if it cannot be believed."""

@@ -39,7 +39,8 @@ class Api:
 
     async def append(self, request: web.Request) -> web.Response:
         """`POST /v1/append`: frames in, one result per frame out."""
-        Query(request.query.items()).finish()
+        if request.query_string:
+            Query(request.query.items()).finish()
         async with self.bodies.read(request, intake.REQUEST_BYTES_MAX) as body:
             outcomes = await self.appender.append(body, cause_of(request))
         return json_response({"results": [intake.outcome_json(outcome) for outcome in outcomes]})

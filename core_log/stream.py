@@ -102,6 +102,7 @@ class Stream:
         positions: Mapping[int, int],
         credit: int,
         follow: bool,
+        heartbeat_s: float = HEARTBEAT_S,
     ) -> None:
         self._log = log
         self._outlet = outlet
@@ -114,6 +115,7 @@ class Stream:
         self._ended: StreamEnded | None = None
         self._loop = asyncio.get_running_loop()
         self._last_sent = self._loop.time()
+        self._heartbeat_s = heartbeat_s
         self._heartbeat: asyncio.TimerHandle | None = None
         self._wake = asyncio.Event()
 
@@ -127,7 +129,7 @@ class Stream:
         begins = [(at, self._log.extent(p)) for p, at in self._reader.positions.items()]
         self._send_text(stream_messages.opened(self.topic, begins))
         self._broadcast.add(self.topic, self._reader.positions, self)
-        self._heartbeat = self._loop.call_later(HEARTBEAT_S, self._beat)
+        self._heartbeat = self._loop.call_later(self._heartbeat_s, self._beat)
         self._wake.set()
 
     def close(self) -> None:
@@ -252,9 +254,10 @@ class Stream:
 
     def _beat(self) -> None:
         silent = self._loop.time() - self._last_sent
-        if silent >= HEARTBEAT_S and self._outlet.room:
-            ends = {p: self._log.extent(p).end for p in self._reader.positions}
-            self._send_text(stream_messages.heartbeat(ends))
+        if silent >= self._heartbeat_s:
+            # A full socket is not silent: its reader has something to read.
+            if self._outlet.room:
+                ends = {p: self._log.extent(p).end for p in self._reader.positions}
+                self._send_text(stream_messages.heartbeat(ends))
             silent = 0.0
-        wait = HEARTBEAT_S - silent if silent < HEARTBEAT_S else HEARTBEAT_S
-        self._heartbeat = self._loop.call_later(wait, self._beat)
+        self._heartbeat = self._loop.call_later(self._heartbeat_s - silent, self._beat)

@@ -38,12 +38,14 @@ class Ground:
     """What is known of a segment before the walk.
 
     All leaves below `proven` were synced. The walk begins at `begin`, behind what `index` holds.
+    Leaves from `following` on, if that is given, belong to the next segment.
     """
 
     name: str
     index: Index
     begin: int
     proven: int
+    following: int | None
     head_sound: bool
 
 
@@ -100,9 +102,10 @@ class Walk:
                 return Walked(found.position, self._expected, action, self._frames_from(found))
             actions.add(action)
             end = found.end
-        action = decide(Place.END, leaf=self._expected, proven=self._proven, followed=False)
+        due = self._proven if ground.following is None else ground.following
+        action = decide(Place.END, leaf=self._expected, proven=due, followed=False)
         if action is Action.QUARANTINE_AND_LEAVE:
-            self._miss(self._proven, end)
+            self._miss(due, end)
         elif Action.QUARANTINE_AND_LEAVE in actions:
             action = Action.QUARANTINE_AND_LEAVE
         return Walked(end, self._expected, action)

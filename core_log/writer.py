@@ -5,6 +5,7 @@ Imports the journal and what it needs around it. Has no thread of its own; `Log`
 
 import logging
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from core_log.clock import Clock
 from core_log.group import Group, Outcome
@@ -17,6 +18,8 @@ from core_log.results import Appended, Committed, Refused
 from core_log.space import FULL_ERRNOS, Space
 
 OnCommit = Callable[[Sequence[Committed]], None]
+
+T = TypeVar("T")
 
 _log = logging.getLogger("sidegate.core.log")
 
@@ -179,12 +182,12 @@ class Writer:
         if self._sync_waits():
             due.append(self._synced_at + self._options.sync_interval_s)
         if self._checkpoint_waits():
-            due.append(self._appended_at + self._options.checkpoint_idle_s)
-            due.append(self._checkpoint_at + self._options.checkpoint_interval_s)
+            silent_since = max(self._appended_at, self._checkpoint_at)
+            due.append(silent_since + self._options.checkpoint_idle_s)
         return max(min(due) - now, 0.0) if due else None
 
 
-def _tell(hear: Callable[[Sequence[object]], None], news: Sequence[object]) -> None:
+def _tell(hear: Callable[[Sequence[T]], None], news: Sequence[T]) -> None:
     """Call back. What a caller's code raises is its own affair and must not stop the log."""
     try:
         hear(news)

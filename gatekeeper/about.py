@@ -2,10 +2,10 @@
 
 from aiohttp import web
 
-from gatekeeper.call import Call, json_answer, passed_on
+from gatekeeper.call import Call, core_object, json_answer, passed_on
 from gatekeeper.errors import BadRequest
 from gatekeeper.gate import Gate
-from gatekeeper.parameters import json_object, required, topic_name
+from gatekeeper.parameters import required, topic_name
 from gatekeeper.policy.document import ACTIONS
 from gatekeeper.upstream import CoreClient
 
@@ -23,7 +23,7 @@ class About:
         answer = await self._core.ask("GET", "/v1/status", call.behalf())
         if answer.status != 200:
             return passed_on(answer)
-        return json_answer({**json_object(answer.body), "gatekeeper": self._gatekeeper_id})
+        return json_answer({**core_object(answer), "gatekeeper": self._gatekeeper_id})
 
     async def whoami(self, call: Call) -> web.StreamResponse:
         """Who the gatekeeper takes the caller for."""

@@ -126,11 +126,10 @@ def seal_allowed(
 
 def merge(judged: Sequence[Judged], answered: Sequence[Result]) -> list[Result]:
     """One result per frame, in the request's order: refusals from here, the rest from the core."""
-    answers = iter(answered)
-    merged = [next(answers) if item.refusal is None else item.refusal for item in judged]
     if len(answered) != sum(1 for item in judged if item.refusal is None):
         raise ValueError("the core's answer has a wrong number of results")
-    return merged
+    answers = iter(answered)
+    return [next(answers) if item.refusal is None else item.refusal for item in judged]
 
 
 def unavailable(item: Judged, detail: str, retry_after_ms: int) -> Result:

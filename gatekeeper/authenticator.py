@@ -7,6 +7,7 @@ are remembered while they hold. Expiry and revocation are looked at anew for eve
 
 import asyncio
 import hashlib
+import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -24,6 +25,8 @@ from gatekeeper.revocation import RevocationSet
 from gatekeeper.trust import IssuerSettings, TrustDomain
 from gatekeeper.trust_files import TrustFiles, TrustFilesError, TrustState
 from hosting.lifecycle import Readiness, StartError
+
+log = logging.getLogger("sidegate.gatekeeper")
 
 TOKENS_MAX: Final = 4096
 """Verified tokens that are remembered: one for each of so many sidecars, about 5 KiB each."""
@@ -79,6 +82,7 @@ class Authenticator:
             raise StartError(str(error)) from error
         await self._issuers.refresh_ahead()
         self._ticker = asyncio.create_task(self._tick(), name="authentication")
+        self._ticker.add_done_callback(_report_end)
 
     async def drain(self) -> None:
         """Nothing to finish: callers are proven until the last request ends."""
@@ -214,6 +218,12 @@ class Authenticator:
             await asyncio.sleep(TICK_S)
             await self.reload_trust()
             await self._issuers.refresh_ahead()
+
+
+def _report_end(ticker: asyncio.Task[None]) -> None:
+    """A timer that ends by itself is a defect: it is told here, and by `readiness` from then on."""
+    if not ticker.cancelled():
+        log.error("files and keys are no longer watched", exc_info=ticker.exception())
 
 
 def _unknown_issuer(issuer: str) -> TokenRefused:

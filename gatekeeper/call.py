@@ -7,9 +7,10 @@ import orjson
 from aiohttp import web
 
 from gatekeeper.decisions import Ruling
+from gatekeeper.errors import CoreUnavailable
 from gatekeeper.gate import Caller
 from gatekeeper.routes import Route
-from gatekeeper.upstream import Answer, OnBehalf
+from gatekeeper.upstream import RETRY_AFTER_S, Answer, OnBehalf
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,3 +40,14 @@ def json_answer(value: Any) -> web.Response:
 def passed_on(answer: Answer) -> web.Response:
     """The core's own answer, with those of its headers that callers may see."""
     return web.Response(status=answer.status, headers=answer.headers, body=answer.body)
+
+
+def core_object(answer: Answer) -> dict[str, Any]:
+    """The core's answer as a JSON object, or CoreUnavailable: what it means is unknown then."""
+    try:
+        value = orjson.loads(answer.body)
+    except ValueError as error:
+        raise CoreUnavailable("the core's answer can't be read", RETRY_AFTER_S) from error
+    if not isinstance(value, dict):
+        raise CoreUnavailable("the core's answer can't be read", RETRY_AFTER_S)
+    return value

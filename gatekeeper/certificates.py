@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import Final, TypeVar
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
@@ -35,6 +36,15 @@ _INTERMEDIATES_MAX: Final = 4
 """CAs between a leaf and its root: bounds the work of building a path."""
 _RSA_BITS_MIN: Final = 2048
 _CURVES: Final = frozenset({"secp256r1", "secp384r1", "secp521r1"})
+
+MALFORMED: Final = (
+    ValueError,
+    UnsupportedAlgorithm,
+    x509.DuplicateExtension,
+    x509.InvalidVersion,
+    x509.UnsupportedGeneralNameType,
+)
+"""What cryptography raises for DER that is no sound certificate or CRL."""
 
 _Kind = TypeVar("_Kind", bound=x509.ExtensionType)
 
@@ -85,7 +95,7 @@ def load_bundle(trust_domain: str, pem: bytes) -> TrustBundle:
     """Read a domain's CAs from PEM. Every certificate in it becomes a root of trust."""
     try:
         certificates = x509.load_pem_x509_certificates(pem)
-    except ValueError as error:
+    except MALFORMED as error:
         raise BadBundle(f"no certificates in PEM could be read: {error}") from error
     if not 1 <= len(certificates) <= BUNDLE_CERTIFICATES_MAX:
         raise BadBundle(
@@ -94,7 +104,7 @@ def load_bundle(trust_domain: str, pem: bytes) -> TrustBundle:
     for number, certificate in enumerate(certificates, 1):
         try:
             extensions = certificate.extensions
-        except ValueError as error:
+        except MALFORMED as error:
             raise BadBundle(f"certificate {number} is malformed: {error}") from error
         if not _is_ca(extensions):
             raise BadBundle(f"certificate {number} is not a CA (basicConstraints)")
@@ -162,7 +172,7 @@ def _parse_chain(chain: Sequence[bytes]) -> list[x509.Certificate]:
         certificates = [x509.load_der_x509_certificate(der) for der in chain]
         for certificate in certificates:
             _ = certificate.extensions  # parsed lazily, and duplicates are found only then
-    except ValueError as error:
+    except MALFORMED as error:
         raise CertificateRefused(
             Reason.CERTIFICATE_MALFORMED, "a certificate in the chain is malformed"
         ) from error
@@ -227,7 +237,12 @@ def _check_purpose(leaf: x509.Certificate) -> None:
 
 def _check_key(leaf: x509.Certificate) -> None:
     """cryptography's verifier looks at the issuers' keys, not at the leaf's own."""
-    key = leaf.public_key()
+    try:
+        key = leaf.public_key()
+    except MALFORMED as error:
+        raise CertificateRefused(
+            Reason.CERTIFICATE_MALFORMED, "the certificate's key is malformed or of no known kind"
+        ) from error
     match key:
         case RSAPublicKey():
             sound = key.key_size >= _RSA_BITS_MIN

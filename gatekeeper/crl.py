@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.serialization import load_der_public_key
 
 from gatekeeper.authentication_errors import CertificateRefused, Reason, RevocationUnknown
-from gatekeeper.certificates import PathLink, PeerCertificate
+from gatekeeper.certificates import MALFORMED, PathLink, PeerCertificate
 
 CRL_BYTES_MAX: Final = 8 * 1024 * 1024
 """One file: about 200,000 revoked certificates, which take about a second to read."""
@@ -52,7 +52,7 @@ def load_crls(data: bytes) -> tuple[Crl, ...]:
         return tuple(_checked(item) for item in parsed)
     except BadCrl:
         raise
-    except ValueError as error:
+    except MALFORMED as error:
         raise BadCrl(f"it holds no sound revocation list: {error}") from error
 
 

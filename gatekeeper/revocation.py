@@ -78,20 +78,21 @@ class RevocationSet:
     )
 
     def extended(self, version: int, added: Iterable[Revocation], now: float) -> "RevocationSet":
-        """This set and `added`, without those that have ended."""
+        """This set and `added`, without those that have ended.
+
+        The last record about a thing counts: one whose end has passed lifts those before it.
+        """
         kept: dict[tuple[str, str], tuple[Revocation, ...]] = {}
         for key, entries in self.by_value.items():
             alive = tuple(entry for entry in entries if entry.in_force(now))
             if alive:
                 kept[key] = alive
         for entry in added:
-            if not entry.in_force(now):
-                continue
-            others = kept.get((entry.kind, entry.value), ())
-            kept[entry.kind, entry.value] = (
-                *(other for other in others if other.issuer != entry.issuer),
-                entry,
-            )
+            key = (entry.kind, entry.value)
+            others = [other for other in kept.pop(key, ()) if other.issuer != entry.issuer]
+            standing = (*others, entry) if entry.in_force(now) else tuple(others)
+            if standing:
+                kept[key] = standing
         if len(kept) > REVOCATIONS_MAX:
             raise BadRevocation(
                 f"more than {REVOCATIONS_MAX} revocations are in force; give token revocations "

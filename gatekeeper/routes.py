@@ -57,11 +57,9 @@ ROUTES: Final = (
     Route("access", "GET", "/v1/access", Needs.CALLER, frozenset({"action", "topic"})),
 )
 
-_EXACT: Final[dict[str, dict[str, Route]]] = {}
-for _route in ROUTES:
-    _EXACT.setdefault(_route.path, {})[_route.method] = _route
-_WITH_NAME: Final = re.compile(r"/v1/topics/([^/{}]+)(/offsets|)")
-_PATH: Final = re.compile(r"(?:/[A-Za-z0-9_.~-]+)+")
+_NAMED: Final = "/v1/topics/{name}"
+_WITH_NAME: Final = re.compile(r"/v1/topics/([^/]+)(/[a-z]+|)")
+_PATH: Final = re.compile(r"/|(?:/[A-Za-z0-9_.~-]+)+")
 """Segments of unreserved characters: no route and no topic name needs percent-encoding, so `%2F`,
 `%2e`, `//`, a backslash, a fragment, `*` and a whole URL are refused instead of interpreted."""
 
@@ -84,18 +82,29 @@ def find_route(method: str, path: str) -> tuple[Route, str]:
 
     Raises KeyError with the methods that the path takes: none for a path that is not in the table.
     """
-    by_method, name = _EXACT.get(path), ""
+    by_method, name = _FIXED.get(path), ""
     if by_method is None:
         match = _WITH_NAME.fullmatch(path)
-        if match is not None:
-            name = match[1]
-            by_method = _EXACT.get(f"/v1/topics/{{name}}{match[2]}")
-    if by_method is None:
-        raise KeyError
+        if match is None or match[2] not in _BELOW_NAME:
+            raise KeyError
+        by_method, name = _BELOW_NAME[match[2]], match[1]
     route = by_method.get(method)
     if route is None:
         raise KeyError(*sorted(by_method))
     return route, name
+
+
+def _by_method(prefix: str) -> dict[str, dict[str, Route]]:
+    """The routes whose path begins with `prefix`, by what follows it and by method."""
+    found: dict[str, dict[str, Route]] = {}
+    for route in ROUTES:
+        if route.path.startswith(prefix) and (prefix or _NAMED not in route.path):
+            found.setdefault(route.path.removeprefix(prefix), {})[route.method] = route
+    return found
+
+
+_FIXED: Final = _by_method("")
+_BELOW_NAME: Final = _by_method(_NAMED)
 
 
 def plain_path(raw_target: str) -> bool:

@@ -201,6 +201,7 @@ class _Server(web.Server):
     def __init__(self, handler: Handler, connections: Connections, limits: ServerLimits) -> None:
         super().__init__(handler, handler_cancellation=True)
         self._registry = connections
+        self._transports: dict[RequestHandler, asyncio.Transport] = {}
         self._limits = limits
         self._places = Places(connections.connections_max, self._refuse)
         self.refused = 0
@@ -222,10 +223,11 @@ class _Server(web.Server):
 
     def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
         super().connection_made(handler, transport)
+        self._transports[handler] = transport
         self._registry.opened(transport, self._loop.time())
 
     def connection_lost(self, handler: RequestHandler, exc: BaseException | None = None) -> None:
-        transport = self._connections.get(handler)
+        transport = self._transports.pop(handler, None)
         if transport is not None:
             self._registry.closed(transport)
         super().connection_lost(handler, exc)

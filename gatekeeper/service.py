@@ -57,6 +57,7 @@ class Gatekeeper:
             TlsFiles(config.tls.certificate, config.tls.key, config.tls.ca),
             client_ca=[domain.bundle for domain in config.trust_domains.values()],
             ca=config.tls.ca,
+            environment=config.environment,
         )
         self.authenticator = Authenticator(
             issuers=(),

@@ -6,7 +6,7 @@ from typing import Any, Final
 import orjson
 from aiohttp import web
 
-from gatekeeper.call import Call, json_answer, passed_on
+from gatekeeper.call import Call, core_object, json_answer, passed_on
 from gatekeeper.errors import BadRequest, CoreUnavailable
 from gatekeeper.gate import Gate
 from gatekeeper.intake import Intake
@@ -31,14 +31,14 @@ class Topics:
         answer = await self._core.ask("GET", "/v1/topics", call.behalf())
         if answer.status != 200:
             return passed_on(answer)
+        listed = core_object(answer)
         try:
-            listed = orjson.loads(answer.body)
             listed["topics"] = [
                 topic
                 for topic in listed["topics"]
                 if self._gate.may_any(call.caller, topic["name"])
             ]
-        except (ValueError, LookupError, TypeError) as error:
+        except (LookupError, TypeError) as error:
             raise CoreUnavailable("the core's answer can't be read", RETRY_AFTER_S) from error
         return json_answer(listed)
 

@@ -3,6 +3,8 @@
 May import aiohttp, the lifecycle and the metrics. Must never know what a service checks.
 """
 
+import json
+from functools import partial
 from http import HTTPStatus
 from typing import Final
 
@@ -18,6 +20,9 @@ ALWAYS_SERVED: Final = web.AppKey("sidegate.always_served", frozenset[str])
 HEALTH_PATHS: Final = frozenset({"/healthz", "/readyz", "/metrics"})
 _HEADERS: Final = {"Cache-Control": "no-store"}
 
+_as_json: Final = partial(json.dumps, default=str)
+"""Checks may show dates and paths; a value of another type must not hide all the others."""
+
 
 def add_health_routes(app: web.Application, service: Service, registry: CollectorRegistry) -> None:
     """`/healthz`: the process answers. `/readyz`: it can do its work, and if not, why."""
@@ -29,7 +34,7 @@ def add_health_routes(app: web.Application, service: Service, registry: Collecto
         readiness = service.readiness()
         status = HTTPStatus.OK if readiness.ready else HTTPStatus.SERVICE_UNAVAILABLE
         body = {"ready": readiness.ready, **readiness.detail}
-        return web.json_response(body, status=status, headers=_HEADERS)
+        return web.json_response(body, status=status, headers=_HEADERS, dumps=_as_json)
 
     app.router.add_get("/healthz", healthz)
     app.router.add_get("/readyz", readyz)

@@ -85,7 +85,7 @@ class SiteProtocol(web.RequestHandler):
         """aiohttp's own refusals as problem+json: of what is not HTTP, and of what got past us."""
         if status == HTTPStatus.BAD_REQUEST:
             fields = {"remote": request.remote, "kind": type(exc).__name__}
-            log.info("malformed request refused", extra={"fields": fields})
+            log.debug("malformed request refused", extra={"fields": fields})
             problem, detail = _refusal_of(exc)
             identity = begin_request(request)
             response: web.StreamResponse = problem_response(problem, detail, request_id=identity)

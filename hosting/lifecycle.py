@@ -86,6 +86,8 @@ class Service:
     ) -> None:
         self.name = name
         self.phase = Phase.NEW
+        self.started = asyncio.Event()
+        """Set when every component has started."""
         self._components = list(components)
         self._checks = dict(checks or {})
         self._drain_s_max = drain_s_max
@@ -169,6 +171,7 @@ class Service:
         if self._stop_asked.is_set():
             return True
         self._move(Event.STARTED)
+        self.started.set()
         log.info("started", extra={"fields": {"seconds": round(time.monotonic() - began, 3)}})
         await self._stop_asked.wait()
         self._move(Event.STOP_ASKED)

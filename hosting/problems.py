@@ -24,6 +24,8 @@ log = logging.getLogger("sidegate.hosting")
 CONTENT_TYPE: Final = "application/problem+json"
 TYPE_PREFIX: Final = "urn:sidegate:problem:"
 REQUEST_ID_HEADER: Final = "Sidegate-Request-Id"
+SERVER: Final = "sidegate"
+"""In place of aiohttp's, which tells everybody the versions of what it runs on."""
 REQUEST_ID: Final = web.RequestKey("sidegate.request_id", str)
 _REQUEST_ID_FORM: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _DROPPED_HEADERS: Final = frozenset({"content-type", "content-length"})
@@ -56,9 +58,13 @@ class Problem:
 
 
 INTERNAL: Final = Problem(500, "internal", "Unexpected error")
-DRAINING: Final = Problem(503, "draining", "The service is stopping")
+NO_NEW_WORK: Final = Problem(503, "draining", "The service is stopping")
 MALFORMED: Final = Problem(400, "malformed_request", "Not a request that HTTP allows")
 HEADERS_TOO_LARGE: Final = Problem(431, "headers_too_large", "Request line or headers too large")
+
+
+class AnswerBroken(ConnectionError):
+    """An answer failed after it had begun: only the end of its connection can still say so."""
 
 
 class BodyTooSlow(TimeoutError):
@@ -136,6 +142,7 @@ def problem_response(
         content_type=CONTENT_TYPE,
         headers=headers,
     )
+    response.headers["Server"] = SERVER
     if request_id is not None:
         response.headers[REQUEST_ID_HEADER] = request_id
     return response
@@ -163,10 +170,7 @@ def response_for(
 ) -> web.StreamResponse:
     """The answer to `error`, or the error again where nobody can be answered any more."""
     identity = begin_request(request)
-    if isinstance(error, web.HTTPException) and error.status < HTTPStatus.BAD_REQUEST:
-        raise error
-    gone = request.transport is None or request.transport.is_closing()
-    if gone and isinstance(error, ConnectionError):
+    if _is_no_problem(error, request):
         raise error
     if isinstance(error, web.RequestPayloadError):
         error = BodyBroken("the body is not encoded as its headers say, or ended too early")
@@ -184,9 +188,18 @@ def response_for(
             headers=getattr(error, "headers", None),
         )
     if request.writer.output_size > 0:
-        # Part of an answer is out: only a broken connection can still say that it failed.
-        raise ConnectionError("the answer had begun when the error came") from error
+        fields = {"status": answer.status, "error": type(error).__name__}
+        log.warning("answer broken off", extra={"fields": fields})
+        raise AnswerBroken(f"the answer had begun when {type(error).__name__} came") from error
     return answer
+
+
+def _is_no_problem(error: Exception, request: web.BaseRequest) -> bool:
+    """True for a redirect, and for what there is nobody to tell about any more."""
+    if isinstance(error, web.HTTPException):
+        return error.status < HTTPStatus.BAD_REQUEST
+    gone = request.transport is None or request.transport.is_closing()
+    return isinstance(error, AnswerBroken) or (gone and isinstance(error, ConnectionError))
 
 
 def _http_problem(

@@ -17,6 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
+from hosting.environment import Environment, development_identity_problems
 from hosting.lifecycle import Readiness
 from hosting.spiffe import NotSpiffe, spiffe_id_of
 from hosting.tls_contexts import (
@@ -95,8 +96,6 @@ class ReloadingContexts:
     is warned about, shown in `readiness` and tried again; the last good set stays in use.
     """
 
-    name = "tls"
-
     def __init__(
         self,
         files: TlsFiles,
@@ -104,8 +103,16 @@ class ReloadingContexts:
         client_ca: Bundles | None = None,
         client_optional: bool = False,
         ca: Bundles | None = None,
+        environment: Environment = "development",
+        name: str = "tls",
         poll_s: float = POLL_S,
     ) -> None:
+        """`client_ca` verifies a server's callers, `ca` (or else the files' own) its servers.
+
+        With `environment="production"` a certificate of the development trust domain is refused.
+        """
+        self.name = name
+        self._environment = environment
         self._files = files
         self._client_ca = client_ca
         self._client_optional = client_optional
@@ -211,12 +218,19 @@ class ReloadingContexts:
         )
         client = client_context(self._files, self._ca, check_hostname=False)
         leaf = read_leaf(self._files.certificate)
+        self._refuse_development(leaf)
         if self._look() != stamps:
             # What was read may be of two sets, and a thumbprint of neither.
             raise TlsError(f"{self._files.certificate} and its key changed while they were read")
         self._warn()
         self._live.current = server
         return stamps, ClientTls(version, client, leaf)
+
+    def _refuse_development(self, leaf: Leaf) -> None:
+        file = str(self._files.certificate)
+        own = leaf.spiffe_id or ""
+        for key, text in development_identity_problems(self._environment, file, own):
+            raise TlsError(f"{key}: {text}")
 
     def _warn(self) -> None:
         warnings = tuple(private_key_warnings(self._files.key))

@@ -24,6 +24,7 @@ from hosting.metrics import HttpMetrics
 from hosting.problems import (
     REQUEST_ID,
     REQUEST_ID_HEADER,
+    SERVER,
     BodyTooSlow,
     ProblemTable,
     begin_request,
@@ -52,6 +53,8 @@ KEEPALIVE_S_MAX: Final = 15.0
 RETRY_AFTER_S: Final = 1
 """Another instance, or this one after its restart, is worth asking then."""
 
+WARNING_S_MIN: Final = 10.0
+"""A flood of connections must not become a flood of log lines; the metric counts them all."""
 
 _NO_TABLE: Final = ProblemTable({})
 _ENCODED: Final = problems.Problem(415, "unsupported_media_type", "Unsupported content coding")
@@ -90,6 +93,10 @@ class HttpLimits:
             raise ValueError(f"keepalive_s must be above 0 and at most {KEEPALIVE_S_MAX}")
 
 
+Protocols = Callable[[], asyncio.Protocol]
+"""Makes the protocol of a new connection."""
+
+
 class HttpSite:
     """One application at one address: a component. An application belongs to one site only.
 
@@ -109,10 +116,12 @@ class HttpSite:
         metrics: HttpMetrics | None = None,
         serves_while_draining: bool = False,
         socket_mode: int = 0o600,
+        front: Callable[[Protocols], Protocols] | None = None,
     ) -> None:
         """`setting` is the configuration key that the message of a taken address names.
 
-        `serves_while_draining` is for a site that only tells about the service.
+        `serves_while_draining` is for a site that only tells about the service. `front` may stand
+        before the site's connections, to answer some requests itself and hand the others on.
         """
         self.name = name
         self._app = app
@@ -123,14 +132,16 @@ class HttpSite:
         self._metrics = metrics
         self._serves_while_draining = serves_while_draining
         self._socket_mode = socket_mode
+        self._front = front
         self._connections = Connections(self._limits.connections_max, self._too_many)
+        self._next_warning = 0.0
         self._in_flight = 0
         self._idle = asyncio.Event()
         self._idle.set()
         self._runner: web.AppRunner | None = None
         self._listener: Listener | None = None
         self._draining = app.setdefault(DRAINING, asyncio.Event())
-        app.on_response_prepare.append(_name_request)
+        app.on_response_prepare.append(_sign)
 
     @property
     def address(self) -> Address:
@@ -196,7 +207,7 @@ class HttpSite:
         limits = self._limits
         return TlsListening(self._ssl, limits.tls_handshake_s, limits.tls_shutdown_s)
 
-    def _protocols(self, runner: web.AppRunner) -> Callable[[], SiteProtocol]:
+    def _protocols(self, runner: web.AppRunner) -> Protocols:
         server = runner.server
         if server is None:
             raise RuntimeError("aiohttp made no server")
@@ -218,13 +229,16 @@ class HttpSite:
                 auto_decompress=False,
             )
 
-        return make
+        return make if self._front is None else self._front(make)
 
     def _too_many(self) -> None:
-        fields = {"site": self.name, "connections_max": self._limits.connections_max}
-        log.warning("connection refused, there are too many", extra={"fields": fields})
         if self._metrics is not None:
             self._metrics.connection_refused(self.name)
+        now = time.monotonic()
+        if now >= self._next_warning:
+            self._next_warning = now + WARNING_S_MIN
+            fields = {"site": self.name, "connections_max": self._limits.connections_max}
+            log.warning("connections refused, there are too many", extra={"fields": fields})
 
     def _gate(self, handle: _Handle) -> _Handle:
         """`handle` behind the site's own rules, around everything that the application does."""
@@ -244,9 +258,7 @@ class HttpSite:
                     response.force_close()
                 return response
             finally:
-                self._finish()
-                if self._metrics is not None:
-                    self._metrics.observe(self.name, request, status, time.monotonic() - began)
+                self._finish(request, status, time.monotonic() - began)
 
         return gate
 
@@ -254,16 +266,27 @@ class HttpSite:
         self._in_flight += 1
         self._idle.clear()
 
-    def _finish(self) -> None:
+    def _finish(self, request: web.BaseRequest, status: int, seconds: float) -> None:
         self._in_flight -= 1
         if self._in_flight == 0:
             self._idle.set()
+        if self._metrics is not None:
+            self._metrics.observe(self.name, request, status, seconds)
+        if log.isEnabledFor(logging.DEBUG):
+            fields = {
+                "site": self.name,
+                "method": request.method,
+                "path": request.path,
+                "status": status,
+                "ms": round(seconds * 1000, 3),
+            }
+            log.debug("answered", extra={"fields": fields})
 
     def _refusal(self, request: web.BaseRequest, identity: str) -> web.Response | None:
         """The site's own answer to a request that the application does not get to see."""
         if self._draining.is_set() and request.path not in self._app.get(ALWAYS_SERVED, ()):
             response = problem_response(
-                problems.DRAINING,
+                problems.NO_NEW_WORK,
                 f"this instance takes no new work; ask again in {RETRY_AFTER_S} s",
                 request_id=identity,
                 headers={"Retry-After": str(RETRY_AFTER_S)},
@@ -300,7 +323,9 @@ class HttpSite:
             )
 
 
-async def _name_request(request: web.Request, response: web.StreamResponse) -> None:
+async def _sign(request: web.Request, response: web.StreamResponse) -> None:
+    """The headers that every answer has, also one that begins before its handler ends."""
+    response.headers["Server"] = SERVER
     identity = request.get(REQUEST_ID)
     if identity is not None:
         response.headers.setdefault(REQUEST_ID_HEADER, identity)

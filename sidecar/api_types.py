@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from sidecar.errors import BadQuery
 
-AckName = Literal["auto", "core"]
+AckName = Literal["auto", "core", "sidecar", "none"]
 
 
 class PublishQuery(msgspec.Struct, forbid_unknown_fields=True):
@@ -55,6 +55,14 @@ class Published(msgspec.Struct):
     offset: int
     id: str
     durability: Literal["committed", "interval", "os", "memory"]
+
+
+class Accepted(msgspec.Struct):
+    """The sidecar has the message and goes on by itself."""
+
+    topic: str
+    id: str | None
+    durability: Literal["spooled", "none"]
 
 
 class Envelope(msgspec.Struct):

@@ -6,18 +6,26 @@ sequence may change, and only while it is known not to be in the log.
 
 from array import array
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from enum import Enum
 from hashlib import sha256
-from typing import NamedTuple
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
 
 from log_format.body import encode_body
 from log_format.envelope import new_envelope
-from log_format.frame import body_padding
+from log_format.frame import Frame, body_padding
 from log_format.parts import Producer
+from log_format.sequence import SEQUENCE_MAX, sequence_after
 from sidecar.errors import SidecarError
 from sidecar.message import Message
 from sidecar.producer import ProducerEpoch
+
+if TYPE_CHECKING:
+    from sidecar.lane import Lane
+
+RECORD_OVERHEAD_BYTES = 32
+"""What the columns add to each record: its event time, and an offset in up to five columns."""
 
 
 class Ack(Enum):
@@ -28,9 +36,24 @@ class Ack(Enum):
     SIDECAR = "sidecar"
     NONE = "none"
 
+    @property
+    def detached(self) -> bool:
+        """True where the app does not want to hear what the log says."""
+        return self in (Ack.SIDECAR, Ack.NONE)
+
+
+class Lines(NamedTuple):
+    """Many records of one request, each a payload and nothing else."""
+
+    topic: str
+    values: list[bytes]
+    event_us: int
+    size: int
+    """The bytes of all values, which whoever made the lines knows already."""
+
 
 class Committed(NamedTuple):
-    """Where a message lies in the log."""
+    """Where a message lies in the log; for lines, where the first of them does."""
 
     topic: str
     partition: int
@@ -39,90 +62,194 @@ class Committed(NamedTuple):
     durability: str
 
 
-Reply = Callable[["Committed | SidecarError"], None]
+class Kept(NamedTuple):
+    """The sidecar has the message and will send it. `durability` is `spooled` or `none`."""
+
+    topic: str
+    id: str | None
+    durability: str
+
+
+Outcome = Committed | Kept | SidecarError
+Reply = Callable[[Outcome], None]
 
 
 class Entry:
-    """One accepted message and whoever waits for its outcome.
+    """What one request put into a partition, and whoever waits for its outcome.
 
     `reply` is called once, with the outcome, and is None from then on. `accepted` once it has a
-    place in its partition's order.
+    place in its partition's order; `stored` once it is on the sidecar's disk; `keep` where being
+    stored is all that its app waits for.
     """
 
-    __slots__ = ("accepted", "ack", "deadline", "message", "reply")
+    __slots__ = (
+        "accepted", "ack", "count", "deadline", "keep", "lane", "payload", "reply", "size",
+        "stored",
+    )  # fmt: skip
 
-    def __init__(self, message: Message, ack: Ack, reply: Reply | None) -> None:
-        self.message = message
+    def __init__(self, payload: Message | Lines, ack: Ack, reply: Reply | None) -> None:
+        self.payload = payload
         self.ack = ack
         self.reply = reply
         self.deadline = 0.0
         self.accepted = False
+        self.stored = False
+        self.lane: Lane | None = None
+        self.keep = ack is Ack.SIDECAR
+        if isinstance(payload, Message):
+            self.count = 1
+            self.size = payload.size + RECORD_OVERHEAD_BYTES
+        else:
+            self.count = len(payload.values)
+            self.size = payload.size + self.count * RECORD_OVERHEAD_BYTES
 
-    def answer(self, outcome: "Committed | SidecarError") -> None:
+    @property
+    def own_id(self) -> str | None:
+        """The app's own id for the message, if it gave one."""
+        if isinstance(self.payload, Message) and self.payload.id is not None:
+            return self.payload.id.decode("utf-8")
+        return None
+
+    def answer(self, outcome: Outcome) -> None:
         """Tell whoever still waits; nothing happens where nobody does."""
         reply, self.reply = self.reply, None
         if reply is not None:
             reply(outcome)
 
+    def answer_stored(self) -> None:
+        """It is on disk: that may be all that was asked for."""
+        self.stored = True
+        if self.keep and self.reply is not None:
+            self.answer(Kept(self.payload.topic, self.own_id, "spooled"))
 
-@dataclass(slots=True)
+
 class Batch:
-    """A closed batch. `doubtful` from the moment that an answer to it was lost, for ever."""
+    """A closed batch. Belongs to the event loop.
 
-    producer: Producer
-    body: bytes
-    entries: list[Entry]
-    frame: bytes = field(init=False)
-    doubtful: bool = False
+    `doubtful` from the moment that an answer to it was lost, for ever. `position` is its record in
+    the spool, if it has one; `replaces` are records that a newer stamp has made worthless, and a
+    batch that has some may not be sent before it is stored again. `order` never changes.
+    """
 
-    def __post_init__(self) -> None:
-        self.frame = self._encode()
+    __slots__ = (
+        "body_len", "doubtful", "entries", "frame", "order", "position", "producer", "replaces",
+        "resolved", "storing",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        producer: Producer,
+        frame: bytes,
+        body_len: int,
+        entries: list[Entry],
+        order: int,
+        *,
+        position: int | None = None,
+    ) -> None:
+        self.producer = producer
+        self.frame = frame
+        self.body_len = body_len
+        self.entries = entries
+        self.order = order
+        self.position = position
+        self.doubtful = position is not None
+        self.replaces: list[int] = []
+        self.storing = False
+        self.resolved = False
 
     @property
     def owner(self) -> ProducerEpoch:
         """Whose sequence this batch is a part of."""
         return ProducerEpoch(self.producer.producer_id, self.producer.epoch)
 
-    def restamp(self, owner: ProducerEpoch, first_sequence: int) -> None:
-        """Give an unsent, or surely refused, batch another place in the sequence."""
+    @property
+    def waits(self) -> bool:
+        """Whether any app still waits for it."""
+        return any(entry.reply is not None for entry in self.entries)
+
+    def restamp(self, owner: ProducerEpoch, first_sequence: int) -> int:
+        """Give an unsent, or surely refused, batch another place; return the sequence after it."""
+        size = len(self.frame)
         self.producer = replace(
             self.producer,
             producer_id=owner.producer_id,
             epoch=owner.epoch,
             first_sequence=first_sequence,
         )
-        self.frame = self._encode()
-
-    def committed(self, index: int, base_offset: int, durability: str) -> Committed:
-        """What the app of entry `index` is told."""
-        producer = self.producer
-        own = self.entries[index].message.id
-        return Committed(
-            producer.topic,
-            producer.partition,
-            base_offset + index,
-            own.decode("utf-8") if own else derived_id(producer, index),
-            durability,
+        # The envelope's length depends on the topic alone, so the body stays where it is.
+        envelope = new_envelope(
+            self.producer, body_len=self.body_len, uncompressed_len=self.body_len
         )
+        self.frame = envelope + self.frame[len(envelope) :]
+        if len(self.frame) != size:
+            raise AssertionError("a restamped frame has another length")
+        if self.position is not None:
+            self.replaces.append(self.position)
+            self.position = None
+        return sequence_after(first_sequence, self.producer.count)
 
-    def _encode(self) -> bytes:
-        size = len(self.body)
-        envelope = new_envelope(self.producer, body_len=size, uncompressed_len=size)
-        return b"".join((envelope, self.body, body_padding(size)))
+    def answer_committed(self, base_offset: int, durability: str) -> None:
+        """Tell each waiting app where its message is."""
+        producer = self.producer
+        topic, partition = producer.topic, producer.partition
+        index = 0
+        for entry in self.entries:
+            if entry.ack is Ack.SIDECAR:
+                entry.answer(Kept(topic, entry.own_id, "spooled"))
+            elif entry.reply is not None:
+                own = entry.own_id or derived_id(producer, index)
+                entry.answer(Committed(topic, partition, base_offset + index, own, durability))
+            index += entry.count
+
+    def answer_all(self, error: SidecarError) -> None:
+        """Tell each waiting app the same."""
+        for entry in self.entries:
+            entry.answer(error)
 
 
 def derived_id(producer: Producer, index: int) -> str:
     """The id of a record that has none of its own; the same wherever the record is read."""
-    sequence = (producer.first_sequence + index) & 0x7FFFFFFF
+    sequence = (producer.first_sequence + index) & SEQUENCE_MAX
     return f"{producer.producer_id:016x}-{producer.epoch}-{sequence}"
 
 
 def make_batch(
-    topic: str, partition: int, owner: ProducerEpoch, first_sequence: int, entries: list[Entry]
+    topic: str,
+    partition: int,
+    owner: ProducerEpoch,
+    first_sequence: int,
+    entries: list[Entry],
+    order: int,
 ) -> Batch:
-    """Encode `entries` as the next batch of `owner`."""
+    """Encode `entries`, all messages or all lines, as the next batch of `owner`."""
+    encode = _encode_lines if isinstance(entries[0].payload, Lines) else _encode_messages
+    first_us, greatest_us, count, body = encode(entries)
+    producer = Producer(
+        topic=topic,
+        partition=partition,
+        producer_id=owner.producer_id,
+        epoch=owner.epoch,
+        first_sequence=first_sequence,
+        count=count,
+        first_event_us=first_us,
+        greatest_event_us=greatest_us,
+        body_sha256=sha256(body).digest(),
+    )
+    size = len(body)
+    envelope = new_envelope(producer, body_len=size, uncompressed_len=size)
+    frame = b"".join((envelope, body, body_padding(size)))
+    return Batch(producer, frame, size, entries, order)
+
+
+def stored_batch(frame: Frame, raw: bytes, position: int, order: int) -> Batch:
+    """A batch that an earlier run, or an earlier hour, has left in the spool."""
+    envelope = frame.envelope
+    return Batch(envelope.producer, raw, envelope.body_len, [], order, position=position)
+
+
+def _encode_messages(entries: list[Entry]) -> tuple[int, int, int, bytes]:
     _topics, values, times, keys, ids, content_types, headers = zip(
-        *[entry.message for entry in entries], strict=True
+        *[entry.payload for entry in entries], strict=True
     )
     body = encode_body(
         array("q", times),
@@ -132,18 +259,17 @@ def make_batch(
         content_types=_column(content_types),
         headers=_column(headers),
     )
-    producer = Producer(
-        topic=topic,
-        partition=partition,
-        producer_id=owner.producer_id,
-        epoch=owner.epoch,
-        first_sequence=first_sequence,
-        count=len(entries),
-        first_event_us=times[0],
-        greatest_event_us=max(times),
-        body_sha256=sha256(body).digest(),
-    )
-    return Batch(producer, body, entries)
+    return times[0], max(times), len(times), body
+
+
+def _encode_lines(entries: list[Entry]) -> tuple[int, int, int, bytes]:
+    blocks = [entry.payload for entry in entries if isinstance(entry.payload, Lines)]
+    times: array[int] = array("q")
+    for block in blocks:
+        times.extend(array("q", [block.event_us]) * len(block.values))
+    values = blocks[0].values if len(blocks) == 1 else list(chain(*[b.values for b in blocks]))
+    greatest = max(block.event_us for block in blocks)
+    return blocks[0].event_us, greatest, len(values), encode_body(times, values)
 
 
 def _column(values: Sequence[bytes | None]) -> Sequence[bytes | None] | None:

@@ -72,6 +72,29 @@ class BatchConfig:
 
 
 @dataclass(frozen=True)
+class SpoolConfig:
+    """The outbox on disk for what cannot be sent at once."""
+
+    bytes_max: ByteSize = 1024 * 1024 * 1024
+    """An hour of 250 KiB/s. What does not fit is refused with 503, never dropped."""
+    segment_bytes: ByteSize = 16 * 1024 * 1024
+    """Room is given back in files of this size; one is read into memory at a start."""
+    drain_bytes_per_s: ByteSize = 32 * 1024 * 1024
+    """How fast a partition's backlog is sent after an outage: a gatekeeper has others to serve."""
+    rejects_bytes_max: ByteSize = 64 * 1024 * 1024
+    """Batches that were refused after a 202; kept until somebody retries or drops them."""
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """The largest batch must fit."""
+        if self.segment_bytes < 1024 * 1024:
+            yield "segment_bytes", "must be at least 1MiB"
+        if self.bytes_max < 2 * self.segment_bytes:
+            yield "bytes_max", "must be at least twice segment_bytes"
+        if self.drain_bytes_per_s < 1024:
+            yield "drain_bytes_per_s", "must be at least 1KiB"
+
+
+@dataclass(frozen=True)
 class LimitsConfig:
     """What one sidecar spends on its app at most."""
 
@@ -131,6 +154,10 @@ class SidecarConfig:
     """Further names by which the app reaches the sidecar, as in the Host header."""
     batch: BatchConfig = field(default_factory=BatchConfig)
     limits: LimitsConfig = field(default_factory=LimitsConfig)
+    spool: SpoolConfig = field(default_factory=SpoolConfig)
+    overflow: Literal["wait", "reject", "drop_oldest"] = "wait"
+    """When a partition's ring is full: wait until the timeout, reject at once, or (for ack=none
+    only; others wait) drop the oldest that was published with ack=none."""
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """What no single field can tell."""

@@ -14,7 +14,10 @@ class Counters:
     committed_batches: int = 0
     committed_bytes: int = 0
     denied_messages: int = 0
+    rejected_messages: int = 0
+    dropped_messages: int = 0
     in_doubt: int = 0
+    spool_refusals: int = 0
     delivered_messages: int = 0
     last_denial: dict[str, object] | None = None
 

@@ -42,6 +42,11 @@ class Directory:
         found = self._known.get(topic)
         return found[0] if found is not None and found[1] > self._clock() else None
 
+    def latest(self, topic: str) -> TopicInfo | None:
+        """The last known description, however old."""
+        found = self._known.get(topic)
+        return found[0] if found is not None else None
+
     def forget(self, topic: str) -> None:
         """The log has contradicted the description: ask again at the next use."""
         self._known.pop(topic, None)

@@ -65,6 +65,10 @@ class RingFull(SidecarError):
     """The partition's ring stayed full until the time was up; the message was never sent."""
 
 
+class SpoolIsFull(SidecarError):
+    """The spool cannot take the message; it was never sent. Ask again later."""
+
+
 class InDoubt(SidecarError):
     """Sent, and no answer came in time. The sidecar goes on until it knows."""
 

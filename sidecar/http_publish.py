@@ -7,7 +7,7 @@ import orjson
 from aiohttp import web
 
 from sidecar.api_types import PublishQuery, parse_query
-from sidecar.batch import Ack, Committed
+from sidecar.batch import Ack, Committed, Kept, Outcome
 from sidecar.errors import BadQuery, TooLarge
 from sidecar.message import HEADERS_BYTES_MAX, parse_publish
 from sidecar.publisher import Publisher
@@ -40,8 +40,9 @@ class PublishHandlers:
         timeout_s = self._patience(query.timeout_ms)
         body = await read_body(request, self.body_bytes_max)
         message = parse_publish(body, time.time_ns() // 1000, self._message_bytes_max)
-        committed = await self._publisher.publish(message, Ack(query.ack), timeout_s)
-        return web.Response(body=published(committed), content_type="application/json")
+        outcome = await self._publisher.publish(message, Ack(query.ack), timeout_s)
+        status, answer = outcome_json(outcome)
+        return web.Response(status=status, body=answer, content_type="application/json")
 
     def _patience(self, timeout_ms: int | None) -> float:
         if timeout_ms is None:
@@ -53,17 +54,22 @@ class PublishHandlers:
         return timeout_ms / 1000
 
 
-def published(committed: Committed) -> bytes:
-    """The answer for a committed message."""
-    return orjson.dumps(
-        {
-            "topic": committed.topic,
-            "partition": committed.partition,
-            "offset": committed.offset,
-            "id": committed.id,
-            "durability": committed.durability,
-        }
-    )
+def outcome_json(outcome: Outcome) -> tuple[int, bytes]:
+    """Status and body for a message that was taken."""
+    if isinstance(outcome, Committed):
+        return 200, orjson.dumps(
+            {
+                "topic": outcome.topic,
+                "partition": outcome.partition,
+                "offset": outcome.offset,
+                "id": outcome.id,
+                "durability": outcome.durability,
+            }
+        )
+    if isinstance(outcome, Kept):
+        topic, identity, durability = outcome
+        return 202, orjson.dumps({"topic": topic, "id": identity, "durability": durability})
+    raise outcome
 
 
 async def read_body(request: web.Request, bytes_max: int) -> bytes:

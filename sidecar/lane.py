@@ -1,24 +1,27 @@
 """One partition's way out: ring, closed batches, and those in flight, in one unbroken order.
 
-A pure state machine: it takes `now` and results, and never awaits. It knows no network; the
-uplink loads it, sends, and tells it what came back.
+A pure state machine: it takes `now` and results, and never awaits. It knows neither the network
+nor files; the uplink loads it and tells it what came back, the outbox stores what it must keep.
+The order of a lane's messages is: `queue`, then `shelf`, then `tail`, then `ring`.
 """
 
+import itertools
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from log_format.sequence import sequence_after
 from sidecar.batch import Ack, Batch, Entry, make_batch
 from sidecar.producer import ProducerEpoch, ProducerState
 from sidecar.results import IN_THE_LOG, AppendResult, Verdict
 from sidecar.ring import Ring
+from sidecar.shelf import Shelf
 
 BATCHES_IN_FLIGHT_MAX: Final = 5
 """As many as a log with Kafka's rules remembers of a producer, so that a repeat is recognised."""
-RECORD_OVERHEAD_BYTES: Final = 32
-"""What the columns add to each record: its event time, and an offset in up to five columns."""
+RESIDENT_MAX: Final = 2 * BATCHES_IN_FLIGHT_MAX
+"""Stored batches that stay in memory too: those under way, and as many that follow."""
 RETRY_AFTER_DEFAULT_S: Final = 1.0
 """The wait after "not now" where the answer names none: the span of most quotas."""
 
@@ -41,59 +44,114 @@ class Settled:
     result: AppendResult
 
 
+class Orders(Protocol):
+    """Where a batch's place among all batches of all lanes comes from."""
+
+    def next_order(self) -> int:
+        """A number above all that were given before, in this run and in those before it."""
+
+
+class CountedOrders:
+    """Orders from 0 on."""
+
+    def __init__(self) -> None:
+        self._count = itertools.count()
+
+    def next_order(self) -> int:
+        """The next number."""
+        return next(self._count)
+
+
 class Lane:
     """Messages of one partition, from the moment they are accepted until their fate is known.
 
-    Invariant: the batches of `queue` have contiguous sequences for each owner, oldest first; the
-    first `in_flight` of them are in the one request that is under way; whatever is in the ring is
-    newer than every batch. A doubtful batch is never restamped nor overtaken, so a retry can
-    neither duplicate nor reorder. Belongs to the event loop.
+    Invariants. Batches of one owner have contiguous sequences, oldest first. The first `in_flight`
+    batches of the queue are in the one request that is under way. A doubtful batch is never
+    overtaken and never restamped before the log has surely refused it; a batch of a newer owner
+    is not sent while one of an older owner is unsettled: so a retry neither doubles nor reorders.
+    What is stored is a prefix of the lane, so that a crash leaves no gap. Belongs to the event
+    loop.
     """
 
     __slots__ = (
-        "_close_at",
-        "_limits",
-        "_next_sequence",
-        "_owner",
-        "_producers",
-        "_retry_at",
-        "_single",
-        "in_flight",
-        "partition",
-        "queue",
-        "ring",
-        "topic",
-    )
+        "_close_at", "_limits", "_mend_before", "_mend_next", "_mend_to", "_next_sequence",
+        "_orders", "_owner", "_producers", "_retry_at", "_sent_owner", "_single", "in_flight",
+        "partition", "queue", "refilling", "ring", "shelf", "stalled", "tail", "topic", "unsynced",
+        "waiters",
+    )  # fmt: skip
 
     def __init__(
-        self, topic: str, partition: int, producers: ProducerState, limits: LaneLimits
+        self,
+        topic: str,
+        partition: int,
+        producers: ProducerState,
+        limits: LaneLimits,
+        orders: "Orders | None" = None,
     ) -> None:
         self.topic = topic
         self.partition = partition
         self.ring: Ring[Entry] = Ring(limits.ring_entries_max, limits.ring_bytes_max)
         self.queue: deque[Batch] = deque()
+        self.shelf = Shelf()
+        self.tail: deque[Batch] = deque()
+        self.waiters: dict[int, list[Entry]] = {}
         self.in_flight = 0
+        self.refilling = False
+        self.stalled = False
+        self.unsynced = 0
         self._producers = producers
         self._limits = limits
+        self._orders = orders if orders is not None else CountedOrders()
         self._owner: ProducerEpoch | None = producers.current
+        self._sent_owner: ProducerEpoch | None = None
         self._next_sequence = 0
+        self._mend_to: ProducerEpoch | None = None
+        self._mend_next = 0
+        self._mend_before = -1
         self._close_at = 0.0
         self._retry_at = 0.0
         self._single = False
+
+    @property
+    def empty(self) -> bool:
+        """Nothing of this lane is unsettled."""
+        return not (self.queue or self.shelf or self.tail or self.ring or self.refilling)
+
+    @property
+    def on_disk_only(self) -> bool:
+        """Whether something has to be read from the spool before newer messages can go."""
+        return bool(self.shelf) or self.refilling
+
+    @property
+    def flows(self) -> bool:
+        """Whether a message that is accepted now is likely to be sent at once."""
+        return not self.on_disk_only and (not self.stalled or self.empty)
 
     def offer(self, entry: Entry, now: float) -> bool:
         """Accept `entry` behind all others; False where the ring would wrap."""
         if not self.in_flight and not self.queue and not self.ring:
             self._close_at = now + self._limits.linger_s
-        return self.ring.put(entry, entry.message.size + RECORD_OVERHEAD_BYTES)
+        entry.lane = self
+        return self.ring.put(entry, entry.size)
+
+    def drop_for(self, size: int) -> int:
+        """Make room for `size` bytes by dropping the oldest messages that nobody answers for.
+
+        Stops at the first whose app was promised more than `ack=none`; returns how many went.
+        """
+        dropped = 0
+        while self.ring and not self.ring.has_room(size) and self.ring.peek().ack is Ack.NONE:
+            dropped += self.ring.take().count
+        return dropped
 
     def due_at(self) -> float | None:
         """When there is something to send; None while there is nothing, or an answer is awaited."""
         if self.in_flight:
             return None
         if self.queue:
-            return self._retry_at
-        if not self.ring:
+            first = self.queue[0]
+            return None if self._must_wait(first) else self._retry_at
+        if not self.ring or self.on_disk_only:
             return None
         if self.ring.held_bytes >= self._limits.batch_bytes_max:
             return self._retry_at
@@ -106,12 +164,15 @@ class Lane:
         """
         if self.in_flight:
             return []
-        while self.ring and len(self.queue) < BATCHES_IN_FLIGHT_MAX:
-            self._close_batch()
+        self._queue_tail()
+        while self.ring and not self.on_disk_only and len(self.queue) < BATCHES_IN_FLIGHT_MAX:
+            self.queue.append(self._close_batch())
         taken: list[Batch] = []
         size = 0
         for batch in self.queue:
             size += len(batch.frame)
+            if self._must_wait(batch):
+                break
             if taken and (
                 size > bytes_max
                 or self._single
@@ -122,6 +183,8 @@ class Lane:
             taken.append(batch)
         self._single = False
         self.in_flight = len(taken)
+        if taken:
+            self._sent_owner = taken[0].owner
         return taken
 
     def single(self) -> None:
@@ -136,86 +199,229 @@ class Lane:
         settled: list[Settled] = []
         keep: list[Batch] = []
         again: list[Batch] | None = None
+        broken: ProducerEpoch | None = None
         for batch, result in zip(flight, results, strict=True):
             if self._is_final(batch, result):
+                batch.resolved = True
                 settled.append(Settled(batch, result))
-                if result.verdict not in IN_THE_LOG:
-                    again = again or []
+                if result.verdict in IN_THE_LOG:
+                    self.stalled = False
+                else:
+                    again, broken = again or [], batch.owner
                 continue
             if result.verdict is Verdict.DOUBT:
                 # Behind a batch that was refused, the log would have found a gap: no doubt there.
                 batch.doubtful = again is None
             elif result.verdict is Verdict.FENCED:
                 self._producers.replace_id()
-                again = again or []
+                again, broken = again or [], batch.owner
             elif result.verdict is Verdict.GAP:
                 if not keep:
-                    again = again or []
+                    again, broken = again or [], batch.owner
             else:
                 self._retry_at = now + (result.retry_after_s or RETRY_AFTER_DEFAULT_S)
             (keep if again is None else again).append(batch)
-        if again is not None:
-            again.extend(self.queue)
-            self.queue.clear()
-            self._restamp(again)
         self.queue.extendleft(reversed(keep + (again or [])))
+        if broken is not None:
+            self._mend(broken, behind=len(keep))
         return settled
 
     def lost(self, *, sent: bool) -> None:
         """No answer came. `sent` is False only where not one byte can have reached anybody."""
         if sent:
-            for _, batch in zip(range(self.in_flight), self.queue, strict=False):
+            for batch in itertools.islice(self.queue, self.in_flight):
                 batch.doubtful = True
         self.in_flight = 0
 
     def abandon(self) -> list[Entry]:
-        """Give up everything that was surely never taken in by the log; return its entries.
-
-        Their sequences were never used and are given to the next batches.
-        """
+        """Give up what was surely never taken in, by log or spool; return its entries."""
         if self.in_flight:
             return []
         entries: list[Entry] = []
-        while self.queue and not self.queue[-1].doubtful:
-            batch = self.queue.pop()
-            entries[:0] = batch.entries
-            self._owner, self._next_sequence = batch.owner, batch.producer.first_sequence
+        for batches in (self.tail, self.queue):
+            while batches and self._is_unused(batches[-1]):
+                entries[:0] = batches.pop().entries
+                # Their sequences stay unused, so whatever comes next begins a new epoch.
+                self._owner = None
+            if batches or self.on_disk_only:
+                break
         while self.ring:
             entries.append(self.ring.take())
         return entries
 
-    @staticmethod
-    def _is_final(batch: Batch, result: AppendResult) -> bool:
-        if result.verdict in (Verdict.REFUSED, *IN_THE_LOG):
+    def put_back(self, entries: Sequence[Entry]) -> None:
+        """Let entries that `abandon` has returned wait again, whatever the ring's limits say."""
+        self.ring.refill([(entry, entry.size) for entry in entries])
+
+    def close_all(self) -> None:
+        """Close what waits in the ring, so that it can be stored."""
+        while self.ring:
+            (self.tail if self.on_disk_only or self.tail else self.queue).append(
+                self._close_batch()
+            )
+
+    def to_store(self) -> list[Batch]:
+        """The batches that are not on disk as they are now, oldest first."""
+        return [
+            batch
+            for batch in itertools.chain(self.queue, self.tail)
+            if batch.position is None and not batch.storing
+        ]
+
+    def stored(self, batch: Batch, position: int, frame: bytes) -> list[int]:
+        """`frame` of `batch` is on disk at `position`; return positions that are of no use now."""
+        batch.storing = False
+        if batch.resolved:
+            return [position, *batch.replaces]
+        if batch.frame is not frame:
+            # It got another place in the sequence meanwhile and has to be stored once more.
+            batch.replaces.append(position)
+            return []
+        batch.position = position
+        useless, batch.replaces = batch.replaces, []
+        return useless
+
+    def shelve(self, written_s: float) -> None:
+        """Leave stored batches to the disk alone, beyond those that are soon to be sent."""
+        moved: deque[Batch] = deque()
+        if self.on_disk_only:
+            while self.tail and _is_stored(self.tail[0]):
+                moved.append(self.tail.popleft())
+        else:
+            resident = max(RESIDENT_MAX, self.in_flight)
+            while len(self.queue) > resident and _is_stored(self.queue[-1]):
+                moved.appendleft(self.queue.pop())
+        for batch in moved:
+            if batch.position is not None:
+                self.shelf.extend([(batch.position, written_s)])
+                if batch.waits:
+                    self.waiters[batch.position] = batch.entries
+
+    def wants_refill(self) -> bool:
+        """Whether batches should be read from the spool now."""
+        return bool(self.shelf) and not self.refilling and len(self.queue) < BATCHES_IN_FLIGHT_MAX
+
+    def begin_refill(self) -> list[int]:
+        """The positions to read next. Nothing overtakes them until `end_refill`."""
+        self.refilling = True
+        return self.shelf.take(BATCHES_IN_FLIGHT_MAX)
+
+    def end_refill(self, batches: Sequence[Batch]) -> None:
+        """They were read: let them follow in the queue."""
+        self.refilling = False
+        for batch in batches:
+            if batch.position is not None:
+                batch.entries = self.waiters.pop(batch.position, [])
+            self._enter(batch)
+        self._queue_tail()
+
+    def cancel_refill(self, positions: Sequence[int], written_s: float) -> None:
+        """They could not be read: leave them on the shelf, in front as before."""
+        self.refilling = False
+        self.shelf.put_back(positions, written_s)
+
+    @property
+    def awaits_marks(self) -> bool:
+        """Whether the next batch may not be sent before the marks of older ones are on disk."""
+        return bool(self.queue and self.unsynced) and self._must_wait(self.queue[0])
+
+    @property
+    def must_store(self) -> bool:
+        """Whether batches cannot be sent before they are stored with their new stamp."""
+        return any(batch.replaces for batch in self.queue)
+
+    def each_batch(self) -> Iterator[Batch]:
+        """All batches in memory, oldest first."""
+        return itertools.chain(self.queue, self.tail)
+
+    def done_synced(self, count: int) -> None:
+        """So many marks of settled records are on disk for good."""
+        self.unsynced -= count
+
+    def _must_wait(self, batch: Batch) -> bool:
+        """A restamped batch is stored first; a new owner waits for the marks of the older one.
+
+        After a crash, a record of an older owner that is not marked is then surely not in the log.
+        """
+        return bool(batch.replaces) or (bool(self.unsynced) and batch.owner != self._sent_owner)
+
+    def _is_final(self, batch: Batch, result: AppendResult) -> bool:
+        if result.verdict is Verdict.REFUSED or result.verdict in IN_THE_LOG:
             return True
         if result.verdict not in (Verdict.OVER_QUOTA, Verdict.NOT_NOW) or batch.doubtful:
             return False
         # Taken back only while every app still waits to be told so: to those that gave up, or
         # never waited, the sidecar has promised to go on trying.
-        return all(
-            entry.reply is not None and entry.ack in (Ack.AUTO, Ack.CORE) for entry in batch.entries
+        return bool(batch.entries) and all(
+            entry.reply is not None and not entry.keep and not entry.ack.detached
+            for entry in batch.entries
         )
 
-    def _close_batch(self) -> None:
-        entries = [self.ring.take()]
-        size = entries[0].message.size + RECORD_OVERHEAD_BYTES
+    @staticmethod
+    def _is_unused(batch: Batch) -> bool:
+        return not (batch.doubtful or batch.storing or batch.replaces) and batch.position is None
+
+    def _queue_tail(self) -> None:
+        """What waited behind the shelf follows once the shelf is empty."""
+        while self.tail and not self.on_disk_only:
+            self._enter(self.tail.popleft())
+
+    def _enter(self, batch: Batch) -> None:
+        """Join the queue, with a new stamp where something before the batch left a gap."""
+        if batch.order < self._mend_before and self._mend_to is not None:
+            self._mend_next = batch.restamp(self._mend_to, self._mend_next)
+        self.queue.append(batch)
+
+    def _close_batch(self) -> Batch:
+        first = self.ring.take()
+        entries, size = [first], first.size
+        kind, detached = type(first.payload), first.ack.detached
         while self.ring:
-            size += self.ring.peek().message.size + RECORD_OVERHEAD_BYTES
-            if size > self._limits.batch_bytes_max:
+            entry = self.ring.peek()
+            size += entry.size
+            if (
+                size > self._limits.batch_bytes_max
+                or type(entry.payload) is not kind
+                or entry.ack.detached is not detached
+            ):
                 break
             entries.append(self.ring.take())
         if self._owner is None:
             self._owner, self._next_sequence = self._producers.raise_epoch(), 0
-        batch = make_batch(self.topic, self.partition, self._owner, self._next_sequence, entries)
-        self._next_sequence = sequence_after(self._next_sequence, len(entries))
-        self.queue.append(batch)
+        batch = make_batch(
+            self.topic,
+            self.partition,
+            self._owner,
+            self._next_sequence,
+            entries,
+            self._orders.next_order(),
+        )
+        self._next_sequence = sequence_after(self._next_sequence, batch.producer.count)
+        return batch
 
-    def _restamp(self, batches: list[Batch]) -> None:
-        """Begin a new epoch with `batches`: what was refused before them left a gap."""
-        self._owner, self._next_sequence = None, 0
-        if batches:
-            self._owner = self._producers.raise_epoch()
-        for batch in batches:
-            if self._owner is not None:
-                batch.restamp(self._owner, self._next_sequence)
-            self._next_sequence = sequence_after(self._next_sequence, batch.producer.count)
+    def _mend(self, broken: ProducerEpoch, *, behind: int) -> None:
+        """A batch of `broken` will never be in the log: all that follows begins a new epoch.
+
+        `behind` batches at the head of the queue come before the gap and stay as they are. What
+        follows on disk is restamped when it is read; what is not yet closed comes after that, in
+        an epoch newer still.
+        """
+        follow = list(itertools.islice(self.queue, behind, None))
+        if not follow:
+            # If the log refuses what is on disk too, there is no gap to mend; if it finds the
+            # gap, it says so, and this comes back with batches that follow.
+            if self._owner == broken and not self.on_disk_only:
+                self._owner = None
+            return
+        self._mend_to, self._mend_next = self._producers.raise_epoch(), 0
+        for batch in follow:
+            self._mend_next = batch.restamp(self._mend_to, self._mend_next)
+        if self.on_disk_only or self.tail:
+            self._mend_before = self._orders.next_order()
+            self._owner = None
+        else:
+            self._owner, self._next_sequence = self._mend_to, self._mend_next
+
+
+def _is_stored(batch: Batch) -> bool:
+    return batch.position is not None and not batch.storing

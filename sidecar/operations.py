@@ -50,6 +50,7 @@ OPERATIONS: Final = (
         "Publish one message and learn where it is in the log.",
         {
             200: Result("It is in the log", api_types.Published),
+            202: Result("The sidecar keeps it and will send it", api_types.Accepted),
             413: Result("The message is over limits.message_bytes_max"),
             429: Result("Over the quota; see Retry-After"),
             504: Result("Sent, and no answer in time: the sidecar goes on trying"),

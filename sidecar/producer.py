@@ -25,7 +25,7 @@ _ID_BITS: Final = 63
 class _Saved(msgspec.Struct, frozen=True):
     """What the file holds."""
 
-    producer_id: Annotated[int, msgspec.Meta(ge=0, lt=2**_ID_BITS)]
+    producer_id: Annotated[int, msgspec.Meta(ge=0, le=2**_ID_BITS - 1)]
     next_epoch: Annotated[int, msgspec.Meta(ge=0, le=EPOCH_MAX + 1)]
 
 

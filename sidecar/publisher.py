@@ -1,41 +1,41 @@
 """The way in: takes a message from an app to its lane, and its outcome back to the app.
 
-Knows no HTTP. What an app is told in which situation is DESIGN's table; see `outcome.py`.
+Every answer comes from the table in `outcome.py`. Knows no HTTP. The uplink sends what the lanes
+hold, the outbox stores what has to outlive a crash; both report back here.
 """
 
 import asyncio
+import logging
 import time
 from collections import deque
-from typing import Final
+from collections.abc import Callable
+from typing import Final, Literal
 
-from sidecar.batch import Ack, Batch, Committed, Entry
+from sidecar.batch import Ack, Batch, Entry, Kept, Lines, Outcome
 from sidecar.counters import Counters
 from sidecar.deadlines import Deadlines
 from sidecar.directory import Directory, TopicInfo
-from sidecar.errors import (
-    Denied,
-    InDoubt,
-    OverQuota,
-    Rejected,
-    RingFull,
-    SidecarError,
-    TooLarge,
-    UnknownTopic,
-    UplinkDown,
-    retry_after,
-)
+from sidecar.errors import SidecarError, SpoolIsFull, UplinkDown, retry_after
 from sidecar.lane import Lane, LaneLimits, Settled
 from sidecar.link_state import LinkState
 from sidecar.message import Message
+from sidecar.outbox import Backlog, Outbox
+from sidecar.outcome import OUTCOMES, Answer, Situation
 from sidecar.partitioner import Partitioner
 from sidecar.producer import ProducerState
+from sidecar.refusals import in_doubt, refusal_error, ring_full
 from sidecar.results import AppendResult, Verdict
 from sidecar.uplink import Uplink
 
+log = logging.getLogger("sidegate.sidecar")
+
 SWEEP_S: Final = 0.02
 """How exact a timeout is: finer than any app can tell."""
-RETRY_AFTER_DOWN_S: Final = 1.0
+RETRY_AFTER_S: Final = 1.0
 """What apps are told while no gatekeeper answers: about as long as one takes to restart."""
+
+Overflow = Literal["wait", "reject", "drop_oldest"]
+RejectSink = Callable[[Batch, AppendResult], None]
 
 
 class Publisher:
@@ -47,83 +47,193 @@ class Publisher:
         producers: ProducerState,
         limits: LaneLimits,
         counters: Counters,
+        uplink: Uplink,
+        outbox: Outbox,
+        reject: RejectSink,
+        overflow: Overflow = "wait",
     ) -> None:
         self._directory = directory
         self._producers = producers
         self._limits = limits
         self._counters = counters
-        self._uplink: Uplink | None = None
+        self._uplink = uplink
+        self._outbox = outbox
+        self._reject = reject
+        self._overflow = overflow
         self._partitioners: dict[str, Partitioner] = {}
         self._deadlines = Deadlines()
         self._sweeper: asyncio.TimerHandle | None = None
         self._wait_for_room: dict[Lane, deque[Entry]] = {}
+        self._order = -1
         self.lanes: dict[tuple[str, int], Lane] = {}
-
-    def attach(self, uplink: Uplink) -> None:
-        """The uplink and the publisher know each other; this closes the circle."""
-        self._uplink = uplink
+        uplink.on_settled, uplink.on_state = self._settled, self._link_changed
+        uplink.on_lost = self._lost
+        outbox.on_found, outbox.on_stored = self._found, self._stored
+        outbox.on_refused, outbox.on_ready = self._store_refused, self._ready
+        outbox.on_drain = self._keep_all
 
     async def publish(
-        self, message: Message, ack: Ack, timeout_s: float, partition: int | None = None
-    ) -> Committed:
-        """Publish one message and wait for its outcome."""
-        if not self._linked.connected:
-            raise self._down()
-        if self._directory.known(message.topic) is None:
-            await self._directory.lookup(message.topic)
-        loop = asyncio.get_running_loop()
-        outcome: asyncio.Future[Committed] = loop.create_future()
+        self, payload: Message | Lines, ack: Ack, timeout_s: float, partition: int | None = None
+    ) -> Outcome:
+        """Publish and wait for the outcome; a refusal is raised."""
+        if self._directory.known(payload.topic) is None and self._uplink.connected:
+            await self._directory.lookup(payload.topic)
+        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
 
-        def reply(result: Committed | SidecarError) -> None:
-            if outcome.done():
-                return
-            if isinstance(result, SidecarError):
-                outcome.set_exception(result)
-            else:
-                outcome.set_result(result)
+        def reply(outcome: Outcome) -> None:
+            if not future.done():
+                future.set_result(outcome)
 
-        self.accept(Entry(message, ack, reply), timeout_s, partition)
-        return await outcome
+        self.accept(Entry(payload, ack, reply), timeout_s, partition)
+        outcome = await future
+        if isinstance(outcome, SidecarError):
+            raise outcome
+        return outcome
+
+    def knows(self, topic: str) -> bool:
+        """Whether `accept` can place a message of this topic without asking anybody."""
+        return self._directory.known(topic) is not None or not self._uplink.connected
 
     def accept(self, entry: Entry, timeout_s: float, partition: int | None = None) -> None:
         """Take responsibility for `entry`: its reply is called, once, in any case."""
-        now = time.monotonic()
-        topic = entry.message.topic
+        payload = entry.payload
         if partition is None:
-            partition = self._partitioner(topic).partition(entry.message.key)
-        lane = self._lane(topic, partition)
-        self._deadlines.add(entry, now, timeout_s)
-        if self._sweeper is None:
-            self._sweeper = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)
-        if lane in self._wait_for_room or not lane.offer(entry, now):
-            self._wait_for_room.setdefault(lane, deque()).append(entry)
+            key = payload.key if isinstance(payload, Message) else None
+            partition = self._partitioner(payload.topic).partition(key)
+        lane = self._lane(payload.topic, partition)
+        store = entry.keep
+        situation = self._situation(lane)
+        if situation is not None:
+            answer = OUTCOMES[situation][entry.ack]
+            if answer is Answer.NEVER_SENT:
+                entry.answer(self._never_sent())
+                return
+            store = answer in (Answer.SPOOLED, Answer.TAKEN)
+            entry.keep = answer is Answer.SPOOLED
+        if store and not self._outbox.has_room(entry.size):
+            entry.answer(self._spool_full())
             return
-        entry.accepted = True
-        self._linked.wake(lane)
+        self._enter(lane, entry, timeout_s)
+        if store and entry.accepted:
+            self._outbox.keep(lane, entry.size)
 
-    def settled(self, lane: Lane, settled: list[Settled]) -> None:
-        """Answer the apps of batches whose fate is known."""
+    def _situation(self, lane: Lane) -> Situation | None:
+        """What stands between a new message of this lane and the log, if anything does."""
+        if not self._uplink.connected:
+            return Situation.UPLINK_DOWN
+        return None if lane.flows else Situation.BEHIND_SPOOL
+
+    def _enter(self, lane: Lane, entry: Entry, timeout_s: float) -> None:
+        now = time.monotonic()
+        if lane not in self._wait_for_room and lane.offer(entry, now):
+            self._accepted(lane, entry)
+        elif self._overflow == "reject":
+            entry.answer(ring_full())
+        elif self._overflow == "drop_oldest" and entry.ack is Ack.NONE:
+            self._counters.dropped_messages += lane.drop_for(entry.size)
+            self._wait_for_room.setdefault(lane, deque()).append(entry)
+            self._admit(lane)
+        else:
+            self._wait_for_room.setdefault(lane, deque()).append(entry)
+        if entry.reply is not None:
+            self._deadlines.add(entry, now, timeout_s)
+            if self._sweeper is None:
+                self._sweeper = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)
+
+    def _accepted(self, lane: Lane, entry: Entry) -> None:
+        entry.accepted = True
+        if entry.ack is Ack.NONE:
+            entry.answer(Kept(entry.payload.topic, entry.own_id, "none"))
+        self._uplink.wake(lane)
+
+    # What the uplink reports.
+
+    def _settled(self, lane: Lane, settled: list[Settled]) -> None:
         for each in settled:
             result, batch = each.result, each.batch
             if result.verdict is Verdict.COMMITTED:
-                self._counters.committed(len(batch.entries), len(batch.frame))
-                for index, entry in enumerate(batch.entries):
-                    if entry.reply is not None:
-                        entry.answer(batch.committed(index, result.base_offset, result.durability))
+                self._counters.committed(batch.producer.count, len(batch.frame))
+                batch.answer_committed(result.base_offset, result.durability)
             else:
                 self._refuse(batch, result)
+            self._outbox.settle(lane, batch)
+        if lane.must_store:
+            self._outbox.keep(lane)
+        self._ready(lane)
+
+    def _lost(self, lane: Lane) -> None:
+        """An answer was lost: the lane stands still until its batches are settled."""
+        lane.stalled = True
+
+    def _link_changed(self, state: LinkState) -> None:
+        for lane in list(self.lanes.values()):
+            if state.connected:
+                self._ready(lane)
+            elif not lane.empty:
+                self._cut_off(lane)
+
+    def _cut_off(self, lane: Lane) -> None:
+        """The link is down: what was never sent is handed back or stored, the rest is stored."""
+        lane.stalled = True
+        back: list[Entry] = []
+        for entry in lane.abandon():
+            if entry.reply is not None and entry.ack is Ack.CORE:
+                entry.answer(self._never_sent())
+            else:
+                back.append(entry)
+        lane.put_back(back)
+        for entry in back:
+            entry.keep = entry.ack is not Ack.CORE
+        for batch in lane.each_batch():
+            for entry in batch.entries:
+                self._keep_if_auto(entry)
+        if not lane.empty:
+            self._outbox.keep(lane)
         self._admit(lane)
 
-    def link_changed(self, state: LinkState) -> None:
-        """The uplink came or went: what was never sent is handed back to its apps."""
-        if state.connected:
-            for lane in self.lanes.values():
-                self._linked.wake(lane)
-            return
-        for lane in self.lanes.values():
+    # What the outbox reports.
+
+    def _found(self, topic: str, partition: int, backlog: Backlog) -> None:
+        lane = self._lane(topic, partition)
+        lane.shelf.extend(backlog.places())
+        lane.stalled = True
+
+    def _stored(self, lane: Lane, batches: list[Batch]) -> None:
+        for batch in batches:
+            for entry in batch.entries:
+                entry.answer_stored()
+        self._admit(lane)
+
+    def _store_refused(self, lane: Lane, batches: list[Batch], error: Exception) -> None:
+        """The disk is full or broken. What was never sent is handed back; the rest is in doubt."""
+        self._counters.spool_refusals += 1
+        kept: list[Entry] = []
+        if not self._uplink.connected:
             for entry in lane.abandon():
-                entry.answer(self._down())
-            self._admit(lane)
+                if entry.reply is not None:
+                    entry.answer(self._spool_full(str(error)))
+                else:
+                    kept.append(entry)
+            lane.put_back(kept)
+        for batch in batches:
+            for entry in batch.entries:
+                if entry.keep and entry.reply is not None:
+                    entry.answer(in_doubt(f"and it could not be kept on disk: {error}"))
+        self._admit(lane)
+
+    def _ready(self, lane: Lane) -> None:
+        """Something changed for the lane: let in who waits, read on, send."""
+        self._admit(lane)
+        if self._uplink.connected:
+            self._outbox.feed(lane)
+            self._uplink.wake(lane)
+
+    def _keep_all(self) -> None:
+        for lane in self.lanes.values():
+            if not lane.empty:
+                self._outbox.keep(lane)
+
+    # Numbers for `/status`.
 
     @property
     def waiting_messages(self) -> int:
@@ -132,24 +242,33 @@ class Publisher:
 
     @property
     def unsettled_batches(self) -> int:
-        """Batches that are under way or in doubt."""
-        return sum(len(lane.queue) for lane in self.lanes.values())
+        """Batches in memory that are under way or in doubt."""
+        return sum(len(lane.queue) + len(lane.tail) for lane in self.lanes.values())
 
     @property
-    def _linked(self) -> Uplink:
-        if self._uplink is None:
-            raise RuntimeError("the publisher was used before its uplink was attached")
-        return self._uplink
+    def oldest_stored_s(self) -> float | None:
+        """When the oldest batch was written that waits on disk alone, in seconds since 1970."""
+        times = [lane.shelf.oldest_s for lane in self.lanes.values()]
+        return min((each for each in times if each is not None), default=None)
 
-    def _down(self) -> UplinkDown:
-        reason = self._linked.state.reason or "the link was lost"
+    # The rest.
+
+    def _never_sent(self) -> UplinkDown:
+        reason = self._uplink.state.reason or "the link was lost"
         return UplinkDown(
             f"no gatekeeper can take messages now ({reason}); the message was never sent",
-            headers=retry_after(RETRY_AFTER_DOWN_S),
+            headers=retry_after(RETRY_AFTER_S),
+        )
+
+    def _spool_full(self, why: str | None = None) -> SpoolIsFull:
+        why = why or self._outbox.failed or f"spool.bytes_max is {self._outbox.bytes_max}"
+        return SpoolIsFull(
+            f"the spool has no room ({why}); the message was not taken. Ask again later",
+            headers=retry_after(RETRY_AFTER_S),
         )
 
     def _partitioner(self, topic: str) -> Partitioner:
-        info = self._directory.known(topic)
+        info = self._directory.latest(topic)
         partitioner = self._partitioners.get(topic)
         if partitioner is None or (info is not None and partitioner.info != info):
             partitioner = self._partitioners[topic] = Partitioner(info or TopicInfo())
@@ -158,9 +277,14 @@ class Publisher:
     def _lane(self, topic: str, partition: int) -> Lane:
         lane = self.lanes.get((topic, partition))
         if lane is None:
-            lane = Lane(topic, partition, self._producers, self._limits)
+            lane = Lane(topic, partition, self._producers, self._limits, self)
             self.lanes[topic, partition] = lane
         return lane
+
+    def next_order(self) -> int:
+        """The order of the next batch, of whatever lane."""
+        self._order = max(self._order + 1, self._outbox.next_order)
+        return self._order
 
     def _admit(self, lane: Lane) -> None:
         """Let those in who waited for room, in the order in which they came."""
@@ -173,63 +297,49 @@ class Publisher:
             if entry.reply is not None:
                 if not lane.offer(entry, now):
                     return
-                entry.accepted = True
+                self._accepted(lane, entry)
+                if entry.keep or (entry.ack.detached and self._situation(lane) is not None):
+                    self._outbox.keep(lane, entry.size)
             queue.popleft()
         del self._wait_for_room[lane]
-        self._linked.wake(lane)
 
     def _refuse(self, batch: Batch, result: AppendResult) -> None:
         if result.code in ("unknown_topic", "unknown_partition"):
             self._directory.forget(batch.producer.topic)
         if result.code == "denied":
-            self._counters.denied(batch.producer.topic, len(batch.entries), result)
-        error = refusal_error(batch, result)
-        for entry in batch.entries:
-            entry.answer(error)
+            self._counters.denied(batch.producer.topic, batch.producer.count, result)
+        told = sum(entry.count for entry in batch.entries if entry.reply is not None)
+        batch.answer_all(refusal_error(batch, result))
+        if result.verdict is Verdict.REFUSED and told < batch.producer.count:
+            self._counters.rejected_messages += batch.producer.count
+            self._reject(batch, result)
+
+    def _keep_if_auto(self, entry: Entry) -> None:
+        """What waits for the log now settles for the spool, where its `ack` allows that."""
+        if entry.reply is not None and OUTCOMES[Situation.UPLINK_DOWN][entry.ack] is Answer.SPOOLED:
+            entry.keep = True
+            if entry.stored:
+                entry.answer_stored()
 
     def _sweep(self) -> None:
         self._sweeper = None
         for entry in self._deadlines.sweep(time.monotonic()):
-            if entry.accepted:
-                self._counters.in_doubt += 1
-                entry.answer(
-                    InDoubt(
-                        "no answer from the log in time; the sidecar goes on trying. "
-                        "Ask again with the same id to learn the outcome"
-                    )
-                )
-            else:
-                entry.answer(
-                    RingFull(
-                        "limits.ring_entries_max or ring_bytes_max: the partition's ring stayed "
-                        "full; the message was never sent. Slow down, or ask again",
-                        headers=retry_after(RETRY_AFTER_DOWN_S),
-                    )
-                )
+            self._expire(entry)
         if self._deadlines:
             self._sweeper = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)
 
-
-def refusal_error(batch: Batch, result: AppendResult) -> SidecarError:
-    """What an app is told of a refused batch."""
-    if result.verdict is Verdict.COMMITTED_UNPLACED:
-        return InDoubt(f"the message is in the log, its offset is not remembered: {result.detail}")
-    if batch.doubtful:
-        return InDoubt(
-            f"an earlier try had no answer, and now the log refuses: {result.detail}. "
-            "The message may be in the log"
-        )
-    if result.verdict is Verdict.OVER_QUOTA:
-        wait = result.retry_after_s or RETRY_AFTER_DOWN_S
-        return OverQuota(result.detail, headers=retry_after(wait))
-    if result.verdict is Verdict.NOT_NOW:
-        wait = result.retry_after_s or RETRY_AFTER_DOWN_S
-        return UplinkDown(f"{result.code}: {result.detail}", headers=retry_after(wait))
-    if result.code == "denied":
-        members = {"decision_id": result.decision_id, "reason": result.reason}
-        return Denied(result.detail, members={k: v for k, v in members.items() if v is not None})
-    if result.code in ("unknown_topic", "unknown_partition"):
-        return UnknownTopic(result.detail)
-    if result.code == "too_large":
-        return TooLarge(result.detail)
-    return Rejected(f"{result.code}: {result.detail}")
+    def _expire(self, entry: Entry) -> None:
+        if not entry.accepted:
+            entry.answer(ring_full())
+            return
+        lane = entry.lane
+        room = self._outbox.has_room(entry.size)
+        if lane is not None:
+            lane.stalled = True
+            if room and not entry.stored:
+                self._outbox.keep(lane, entry.size)
+        if OUTCOMES[Situation.NO_ANSWER][entry.ack] is Answer.SPOOLED and room:
+            self._keep_if_auto(entry)
+            return
+        self._counters.in_doubt += 1
+        entry.answer(in_doubt())

@@ -1,5 +1,6 @@
 """Reading history: pages of messages by offset, through a gatekeeper's `/v1/read`."""
 
+import asyncio
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,9 +19,12 @@ from sidecar.errors import (
 )
 from sidecar.gateway import Answer, Gateway, Unreachable
 from sidecar.rendering import Rendered, render_frame
+from sidecar.uplink import Uplink
 
 READ_BYTES: Final = 1024 * 1024
 """Asked of a gatekeeper at one time; a page of many messages takes several."""
+PATIENCE_S: Final = 10.0
+"""How long a read waits for a broken link: a gatekeeper's restart takes a second or two."""
 PAGE_BYTES_MAX: Final = 8 * 1024 * 1024
 """A page ends behind the message that passes this, whatever `limit` says."""
 
@@ -36,8 +40,9 @@ class Page:
 class Reader:
     """Reads what is in the log. Keeps no state."""
 
-    def __init__(self, gateway: Gateway) -> None:
+    def __init__(self, gateway: Gateway, uplink: Uplink) -> None:
         self._gateway = gateway
+        self._uplink = uplink
 
     async def page(self, topic: str, partition: int, offset: int, limit: int) -> Page:
         """At most `limit` messages from `offset` on; none where the log ends before it."""
@@ -76,13 +81,29 @@ class Reader:
             "max_bytes": str(READ_BYTES),
             "wait_ms": "0",
         }
-        try:
-            answer = await self._gateway.ask("GET", "/v1/read", query=query)
-        except Unreachable as error:
-            raise unreachable(error) from error
+        answer = await self._ask(query)
         if answer.status != 200:
             raise refusal_of(answer)
         return answer
+
+    async def _ask(self, query: dict[str, str]) -> Answer:
+        """Ask again while the link is broken: a read does no harm twice."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + PATIENCE_S
+        while True:
+            try:
+                answer = await self._gateway.ask("GET", "/v1/read", query=query)
+            except Unreachable as error:
+                left = until - loop.time()
+                self._uplink.doubt()
+                if left <= 0 or not await self._uplink.wait_connected(left):
+                    raise unreachable(error) from error
+                continue
+            left = until - loop.time()
+            if answer.status != 503 or left <= 0:
+                return answer
+            self._uplink.doubt()
+            await self._uplink.wait_connected(left)
 
 
 def unreachable(error: Unreachable) -> UplinkDown:

@@ -6,7 +6,7 @@ then `put` refuses, and the caller decides whether to wait, reject or drop.
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -65,3 +65,10 @@ class Ring(Generic[T]):
         self.consumed += 1
         self.held_bytes -= size
         return entry
+
+    def refill(self, entries: Iterable[tuple[T, int]]) -> None:
+        """Put entries that were taken in front again. The limits do not count for these."""
+        returned = list(entries)
+        self._places.extendleft(reversed(returned))
+        self.consumed -= len(returned)
+        self.held_bytes += sum(size for _entry, size in returned)

@@ -1,5 +1,7 @@
 """Puts the parts together: from a configuration to a service that can be run."""
 
+import logging
+import time
 from dataclasses import dataclass
 
 from aiohttp import web
@@ -9,6 +11,7 @@ from hosting.metrics import HttpMetrics, new_registry
 from hosting.tls import ReloadingContexts, TlsFiles
 from hosting.web import HttpSite, add_health_routes
 from sidecar.app import json_response, make_app
+from sidecar.batch import Batch
 from sidecar.config import SidecarConfig
 from sidecar.counters import Counters
 from sidecar.credentials import CredentialSource
@@ -20,13 +23,18 @@ from sidecar.http_read import ReadHandlers
 from sidecar.http_topics import TopicHandlers
 from sidecar.lane import LaneLimits
 from sidecar.oauth import Client
+from sidecar.outbox import Outbox
 from sidecar.producer import ProducerState
 from sidecar.publisher import Publisher
 from sidecar.reader import Reader
+from sidecar.rejects import RejectFile
+from sidecar.results import AppendResult
 from sidecar.start import Start
 from sidecar.status import Status, StatusCollector
 from sidecar.topic_stream import TopicStream
 from sidecar.uplink import Uplink
+
+log = logging.getLogger("sidegate.sidecar")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +45,7 @@ class Assembly:
     site: HttpSite
     uplink: Uplink
     publisher: Publisher
+    outbox: Outbox
 
 
 def build(config: SidecarConfig) -> Service:
@@ -52,6 +61,19 @@ def assemble(config: SidecarConfig) -> Assembly:
     credentials = CredentialSource(files, contexts, _client(config), issuer_ca=config.oauth.ca)
     gateway = Gateway(config.gatekeepers, config.gatekeeper_id, credentials)
     directory = Directory(gateway)
+    uplink = Uplink(
+        gateway,
+        request_bytes_max=limits.request_bytes_max,
+        requests_in_flight_max=limits.requests_in_flight_max,
+    )
+    outbox = Outbox(
+        config.data / "spool",
+        bytes_max=config.spool.bytes_max,
+        segment_bytes=config.spool.segment_bytes,
+        drain_bytes_per_s=config.spool.drain_bytes_per_s,
+    )
+    rejects = RejectFile(config.data, config.spool.rejects_bytes_max)
+    rejects.open()
     publisher = Publisher(
         directory,
         ProducerState(config.data / "producer.json"),
@@ -62,15 +84,11 @@ def assemble(config: SidecarConfig) -> Assembly:
             linger_s=config.batch.linger,
         ),
         counters,
+        uplink,
+        outbox,
+        lambda batch, result: _keep_reject(rejects, batch, result),
+        config.overflow,
     )
-    uplink = Uplink(
-        gateway,
-        request_bytes_max=limits.request_bytes_max,
-        requests_in_flight_max=limits.requests_in_flight_max,
-        on_settled=publisher.settled,
-        on_state=publisher.link_changed,
-    )
-    publisher.attach(uplink)
 
     def open_stream(topic: str, start: Start) -> TopicStream:
         return TopicStream(gateway, credentials, topic, start, limits.stream_bytes_max)
@@ -81,10 +99,19 @@ def assemble(config: SidecarConfig) -> Assembly:
         timeout_s=limits.timeout,
         timeout_s_max=limits.timeout_max,
     )
-    reading = ReadHandlers(Reader(gateway), directory, open_stream, counters, limits.streams_max)
+    reading = ReadHandlers(
+        Reader(gateway, uplink), directory, open_stream, counters, limits.streams_max
+    )
     topics = TopicHandlers(gateway, directory)
     status = Status(
-        uplink, publisher, credentials, counters, lambda: gateway.url, lambda: reading.streams
+        uplink=uplink,
+        publisher=publisher,
+        outbox=outbox,
+        rejects=rejects,
+        credentials=credentials,
+        counters=counters,
+        gatekeeper=lambda: gateway.url,
+        streams=lambda: reading.streams,
     )
 
     async def show_status(_: web.Request) -> web.Response:
@@ -106,19 +133,38 @@ def assemble(config: SidecarConfig) -> Assembly:
         Guard.of(config.allowed_hosts),
     )
     registry = new_registry()
-    registry.register(StatusCollector(uplink, publisher, counters, lambda: reading.streams))
-    service = Service("sidecar", components=[contexts, credentials, gateway, uplink])
+    registry.register(StatusCollector(status))
+    service = Service("sidecar", components=[contexts, credentials, gateway, outbox, uplink])
     add_health_routes(app, service, registry)
     site = HttpSite("apps", app, config.listen, metrics=HttpMetrics(registry))
     service.add(site)
     service.add_check("tls", contexts.readiness)
-    service.add_check("uplink", lambda: _uplink_readiness(uplink))
-    return Assembly(service, site, uplink, publisher)
+    service.add_check("promises", lambda: _readiness(uplink, outbox))
+    return Assembly(service, site, uplink, publisher, outbox)
 
 
-def _uplink_readiness(uplink: Uplink) -> Readiness:
-    state = uplink.state
-    return Readiness(state.connected, state.document())
+def _readiness(uplink: Uplink, outbox: Outbox) -> Readiness:
+    """Ready while a message that is published with the default `ack` will not be lost."""
+    spool_takes = outbox.has_room(0)
+    detail = {**uplink.state.document(), "spool_takes_messages": spool_takes}
+    return Readiness(uplink.connected or spool_takes, detail)
+
+
+def _keep_reject(rejects: RejectFile, batch: Batch, result: AppendResult) -> None:
+    fields = {
+        "topic": batch.producer.topic,
+        "messages": batch.producer.count,
+        "code": result.code,
+        "decision_id": result.decision_id,
+    }
+    try:
+        kept = rejects.add(batch, result, time.time_ns() // 1000)
+    except OSError as error:
+        fields["error"] = str(error)
+        log.critical("a refused batch could not be kept", extra={"fields": fields})
+        return
+    text = "batch refused after it was accepted" if kept else "reject file full; batch is gone"
+    log.warning(text, extra={"fields": fields})
 
 
 def _client(config: SidecarConfig) -> Client:

@@ -1,6 +1,8 @@
 """What `/status` says, and the metrics that are read from the same numbers."""
 
+import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from importlib.metadata import version
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -9,43 +11,60 @@ from prometheus_client.registry import Collector
 
 from sidecar.counters import Counters
 from sidecar.credentials import CredentialSource
+from sidecar.outbox import Outbox
 from sidecar.publisher import Publisher
+from sidecar.rejects import RejectFile
 from sidecar.uplink import Uplink
 
 
+@dataclass(frozen=True, slots=True)
 class Status:
     """Reads the numbers of the parts; keeps none itself."""
 
-    def __init__(
-        self,
-        uplink: Uplink,
-        publisher: Publisher,
-        credentials: CredentialSource,
-        counters: Counters,
-        gatekeeper: Callable[[], str],
-        streams: Callable[[], int],
-    ) -> None:
-        self._uplink = uplink
-        self._publisher = publisher
-        self._credentials = credentials
-        self._counters = counters
-        self._gatekeeper = gatekeeper
-        self._streams = streams
+    uplink: Uplink
+    publisher: Publisher
+    outbox: Outbox
+    rejects: RejectFile
+    credentials: CredentialSource
+    counters: Counters
+    gatekeeper: Callable[[], str]
+    streams: Callable[[], int]
+
+    @property
+    def spool_age_s(self) -> float:
+        """How long the oldest message has waited on disk alone."""
+        oldest = self.publisher.oldest_stored_s
+        return 0.0 if oldest is None else max(0.0, time.time() - oldest)
 
     def document(self) -> dict[str, object]:
         """Everything that an operator asks first."""
-        counters = self._counters
+        counters, outbox, rejects = self.counters, self.outbox, self.rejects
         return {
             "service": "sidecar",
             "version": version("sidegate"),
-            **self._uplink.state.document(),
-            "gatekeeper": self._gatekeeper(),
-            "token": "valid" if self._credentials.current else "none",
-            "token_error": self._credentials.error,
+            **self.uplink.state.document(),
+            "gatekeeper": self.gatekeeper(),
+            "token": "valid" if self.credentials.current else "none",
+            "token_error": self.credentials.error,
             "queues": {
-                "waiting_messages": self._publisher.waiting_messages,
-                "unsettled_batches": self._publisher.unsettled_batches,
-                "partitions": len(self._publisher.lanes),
+                "waiting_messages": self.publisher.waiting_messages,
+                "unsettled_batches": self.publisher.unsettled_batches,
+                "partitions": len(self.publisher.lanes),
+            },
+            "spool": {
+                "batches": outbox.records,
+                "messages": outbox.messages,
+                "bytes": outbox.bytes_used,
+                "bytes_max": outbox.bytes_max,
+                "oldest_age_s": round(self.spool_age_s, 3),
+                "takes_messages": outbox.has_room(0),
+                "error": outbox.failed,
+                "damaged_bytes": outbox.damaged_bytes,
+            },
+            "rejects": {
+                "batches": rejects.count,
+                "messages": rejects.messages,
+                "not_kept": rejects.unkept,
             },
             "committed": {
                 "messages": counters.committed_messages,
@@ -55,46 +74,46 @@ class Status:
             "denied": counters.denied_messages,
             "last_denial": counters.last_denial,
             "in_doubt": counters.in_doubt,
+            "dropped": counters.dropped_messages,
             "delivered": counters.delivered_messages,
-            "streams": self._streams(),
+            "streams": self.streams(),
         }
 
 
 class StatusCollector(Collector):
     """The same numbers for Prometheus, read when it asks."""
 
-    def __init__(
-        self, uplink: Uplink, publisher: Publisher, counters: Counters, streams: Callable[[], int]
-    ) -> None:
-        self._uplink = uplink
-        self._publisher = publisher
-        self._counters = counters
-        self._streams = streams
+    def __init__(self, status: Status) -> None:
+        self._status = status
 
     def collect(self) -> Iterator[Metric]:
         """Gauges and counters of the moment."""
-        counters = self._counters
-        for name, text, value in (
-            ("sidecar_uplink_connected", "1 while a gatekeeper answers.", self._uplink.connected),
-            (
-                "sidecar_waiting_messages",
-                "Messages not yet in a batch.",
-                self._publisher.waiting_messages,
-            ),
-            (
-                "sidecar_unsettled_batches",
-                "Batches under way or in doubt.",
-                self._publisher.unsettled_batches,
-            ),
-            ("sidecar_streams", "Open subscriptions.", self._streams()),
-        ):
-            yield GaugeMetricFamily(name, text, value=float(value))
-        for name, text, value in (
-            ("sidecar_committed_messages", "Messages in the log.", counters.committed_messages),
-            ("sidecar_committed_batches", "Batches in the log.", counters.committed_batches),
-            ("sidecar_committed_bytes", "Bytes of those batches.", counters.committed_bytes),
-            ("sidecar_denied_messages", "Messages that policy refused.", counters.denied_messages),
-            ("sidecar_in_doubt_answers", "Publishes answered with 504.", counters.in_doubt),
-            ("sidecar_delivered_messages", "Messages given out.", counters.delivered_messages),
-        ):
-            yield CounterMetricFamily(name, text, value=float(value))
+        status = self._status
+        outbox, publisher, counters = status.outbox, status.publisher, status.counters
+        gauges: tuple[tuple[str, str, float], ...] = (
+            ("uplink_connected", "1 while a gatekeeper answers.", status.uplink.connected),
+            ("waiting_messages", "Messages not yet in a batch.", publisher.waiting_messages),
+            ("unsettled_batches", "Batches under way or in doubt.", publisher.unsettled_batches),
+            ("streams", "Open subscriptions.", status.streams()),
+            ("spool_batches", "Batches on disk that are not settled.", outbox.records),
+            ("spool_messages", "Messages in those batches.", outbox.messages),
+            ("spool_bytes", "Bytes of the spool on disk.", outbox.bytes_used),
+            ("spool_oldest_age_seconds", "Age of the oldest on disk alone.", status.spool_age_s),
+            ("rejects_batches", "Refused batches that were kept.", status.rejects.count),
+        )
+        for name, text, value in gauges:
+            yield GaugeMetricFamily(f"sidecar_{name}", text, value=float(value))
+        counts = (
+            ("committed_messages", "Messages in the log.", counters.committed_messages),
+            ("committed_batches", "Batches in the log.", counters.committed_batches),
+            ("committed_bytes", "Bytes of those batches.", counters.committed_bytes),
+            ("denied_messages", "Messages that policy refused.", counters.denied_messages),
+            ("rejected_messages", "Refused after a 202.", counters.rejected_messages),
+            ("dropped_messages", "Dropped by overflow.", counters.dropped_messages),
+            ("in_doubt_answers", "Publishes answered with 504.", counters.in_doubt),
+            ("spool_refusals", "Times that the spool's disk refused.", counters.spool_refusals),
+            ("spool_lost_batches", "Batches that the disk has lost.", outbox.lost_records),
+            ("delivered_messages", "Messages given out.", counters.delivered_messages),
+        )
+        for name, text, value in counts:
+            yield CounterMetricFamily(f"sidecar_{name}", text, value=float(value))

@@ -47,7 +47,8 @@ class Shipment:
 class Uplink:
     """A hosting component. Belongs to the event loop.
 
-    `on_settled` is told of batches whose fate is known, `on_state` of every change of the link.
+    `on_settled` is told of batches whose fate is known, `on_lost` of lanes whose answer was lost,
+    `on_state` of every change of the link.
     """
 
     name = "uplink"
@@ -58,15 +59,14 @@ class Uplink:
         *,
         request_bytes_max: int,
         requests_in_flight_max: int,
-        on_settled: Callable[[Lane, list[Settled]], None],
-        on_state: Callable[[LinkState], None],
         backoff: Backoff | None = None,
     ) -> None:
         self._gateway = gateway
         self._request_bytes_max = request_bytes_max
         self._requests_max = requests_in_flight_max
-        self._on_settled = on_settled
-        self._on_state = on_state
+        self.on_settled: Callable[[Lane, list[Settled]], None] = lambda *_: None
+        self.on_state: Callable[[LinkState], None] = lambda _: None
+        self.on_lost: Callable[[Lane], None] = lambda _: None
         self._backoff = backoff or Backoff(max_s=3.0)
         self._waiting: dict[Lane, None] = {}
         self._requests: set[asyncio.Task[None]] = set()
@@ -74,6 +74,8 @@ class Uplink:
         self._pump_scheduled = False
         self._timer: asyncio.TimerHandle | None = None
         self._down = asyncio.Event()
+        self._up = asyncio.Event()
+        self._look = asyncio.Event()
         self._quiet = asyncio.Event()
         self._failures = 0
         self._last_failure = 0.0
@@ -86,15 +88,38 @@ class Uplink:
         """Whether a message that is sent now is likely to arrive."""
         return self.state.connected
 
+    def doubt(self) -> None:
+        """Somebody else's request failed: ask now whether the link still holds."""
+        self._up.clear()
+        self._look.set()
+
+    async def wait_connected(self, seconds: float) -> bool:
+        """Wait for the link, at most so long; whether it is there."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._up.wait()
+        except TimeoutError:
+            return self.connected
+        return True
+
     async def start(self) -> None:
         """Begin to look for a gatekeeper; none needs to be there yet."""
         self._down.set()
         self._watch = asyncio.create_task(self._keep_watch(), name="uplink watch")
 
     async def drain(self) -> None:
-        """Wait until everything that was accepted is settled, or the time is up."""
+        """Wait until everything that was accepted is settled, or the link or the time ends."""
         self._schedule()
-        await self._quiet.wait()
+        if self.connected:
+            waits = {
+                asyncio.create_task(self._quiet.wait()),
+                asyncio.create_task(self._down.wait()),
+            }
+            try:
+                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for wait in waits:
+                    wait.cancel()
 
     async def stop(self) -> None:
         """Send nothing more."""
@@ -173,6 +198,7 @@ class Uplink:
             sent = not isinstance(error, Unreachable) or error.sent
             for lane, _ in shipment.loads:
                 lane.lost(sent=sent)
+                self.on_lost(lane)
                 self._waiting[lane] = None
             self._mark_down(str(error))
             return
@@ -223,9 +249,11 @@ class Uplink:
             share = results[position : position + len(batches)]
             position += len(batches)
             settled = lane.settle(share, now)
+            if any(result.verdict is Verdict.DOUBT for result in share):
+                self.on_lost(lane)
             if lane.due_at() is not None:
                 self._waiting[lane] = None
-            self._on_settled(lane, settled)
+            self.on_settled(lane, settled)
         doubt = next((each for each in results if each.verdict is Verdict.DOUBT), None)
         if doubt is not None:
             self._mark_down(f"{self._gateway.url}: {doubt.detail}")
@@ -238,34 +266,35 @@ class Uplink:
         self._failures = self._failures + 1 if now - self._last_failure < CALM_S else 1
         self._last_failure = now
         self._down.set()
+        self._look.set()
+        self._up.clear()
         changed = self.state.connected
         if changed or self.state.reason != reason:
             log.warning("uplink down", extra={"fields": {"reason": reason}})
         since = time.time_ns() // 1000 if changed else self.state.since_us
         self.state = LinkState(False, since, reason)
-        self._on_state(self.state)
+        self.on_state(self.state)
 
     def _mark_up(self) -> None:
         self._last_answer = time.monotonic()
+        self._up.set()
         if self.state.connected:
             return
         log.info("uplink connected", extra={"fields": {"gatekeeper": self._gateway.url}})
         self.state = LinkState(True, time.time_ns() // 1000)
         self._down.clear()
-        self._on_state(self.state)
+        self.on_state(self.state)
         self._schedule()
 
     async def _keep_watch(self) -> None:
         """While down: try until somebody answers. While up and idle: ask now and then."""
         while True:
-            if self.state.connected:
-                await self._await_down(PROBE_IDLE_S)
-                idle = time.monotonic() - self._last_answer >= PROBE_IDLE_S
-                if self.state.connected and (not idle or self._requests):
-                    continue
+            if self.state.connected and not await self._should_look():
+                continue
             if not self.state.connected:
                 chance = random.random()  # noqa: S311 - jitter
                 await asyncio.sleep(self._backoff.delay_s(self._failures, chance))
+            self._look.clear()
             try:
                 answer = await self._gateway.ask("GET", "/v1/status", timeout_s=PROBE_TIMEOUT_S)
             except Unreachable as error:
@@ -278,9 +307,12 @@ class Uplink:
             else:
                 self._mark_up()
 
-    async def _await_down(self, seconds: float) -> None:
+    async def _should_look(self) -> bool:
+        """While connected: wait for a reason to ask the gatekeeper how it is."""
         try:
-            async with asyncio.timeout(seconds):
-                await self._down.wait()
+            async with asyncio.timeout(PROBE_IDLE_S):
+                await self._look.wait()
         except TimeoutError:
-            return
+            idle = time.monotonic() - self._last_answer >= PROBE_IDLE_S
+            return not self.state.connected or (idle and not self._requests)
+        return True

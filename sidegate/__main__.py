@@ -21,6 +21,9 @@ COMMANDS = {
     "topics": Entry(
         "sidegate.commands.topics:topics", "List, create, describe, alter and delete topics."
     ),
+    "policy": Entry(
+        "sidegate.commands.policy:policy", "Check a policy file, run its tests, explain a decision."
+    ),
     "core": Entry("sidegate.commands.serve:core", "Run the central log."),
     "gatekeeper": Entry("sidegate.commands.serve:gatekeeper", "Run a gatekeeper."),
     "sidecar": Entry("sidegate.commands.serve:sidecar", "Run a sidecar."),

@@ -80,7 +80,7 @@ class RunningMesh:
             while (event := found()) is None:
                 ended = self._process.poll() is not None and not self._threads[0].is_alive()
                 if ended or time.monotonic() > end:
-                    texts = [event["text"] for event in self.events]
+                    texts = [event["text"][-300:] for event in self.events[-5:]]
                     pytest.fail(f"no {kind} of {service}: {texts} {self._errors!r}")
                 self._news.wait(0.2)
         return event

@@ -148,8 +148,9 @@ def _sidecar(status: dict[str, Any]) -> dict[str, str]:
     reason = f": {status['uplink_reason']}" if status.get("uplink_reason") else ""
     committed = status.get("committed", {})
     denied = f"{status.get('denied', 0)} messages"
-    if status.get("last_denial"):
-        denied = f"{denied}; the last: {_short(status['last_denial'])}"
+    last = status.get("last_denial")
+    if isinstance(last, dict):
+        denied = f"{denied}; the last: {last.get('detail') or last.get('topic')}"
     messages, batches = committed.get("messages", 0), committed.get("batches", 0)
     delivered, streams = status.get("delivered", 0), status.get("streams", 0)
     return {
@@ -174,12 +175,6 @@ def _state(service: dict[str, Any]) -> str:
     """It may have been ready once and be so no longer."""
     was_ready = service["state"] == "ready"
     return "not ready" if was_ready and not service["ready"] else str(service["state"])
-
-
-def _short(value: object) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {member}" for name, member in value.items())
-    return str(value)
 
 
 def _ago(since: str, now: datetime) -> str:

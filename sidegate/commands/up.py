@@ -12,7 +12,7 @@ import click
 from sidegate.commands.options import CouldNotRun, state_option
 from sidegate.development import addresses, ca
 from sidegate.development.console import Console, Event
-from sidegate.development.runner import Mesh
+from sidegate.development.runner import Mesh, hold_signals
 from sidegate.development.running import AlreadyUpError, LeftoversError, Running
 from sidegate.development.state import State, StateError
 
@@ -45,7 +45,7 @@ def up(folder: Path, ports: str, *, verbose: bool, as_json: bool) -> None:
             mesh = Mesh(state, where, console, running, lock)
             text = welcome(mesh.url, folder)
             facts = {"url": mesh.url}
-            console.show(Event("starting", f"Sidegate starts; its state is in {folder}."))
+            hold_signals()
             code = asyncio.run(mesh.run(lambda: console.show(Event("ready", text, facts=facts))))
             console.show(Event("stopped", f"Stopped. The data stays in {state.data}."))
     except AlreadyUpError:

@@ -38,6 +38,14 @@ IMPATIENT_S = 5.0
 RENEW_EVERY_S = 3600.0
 
 
+STOP_SIGNALS = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+
+
+def hold_signals() -> None:
+    """Let signals wait until `Mesh.run` can take them: none may hit a half-made event loop."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+
+
 class Mesh:
     """The four services of one state folder. `run` once; belongs to one event loop."""
 
@@ -57,6 +65,7 @@ class Mesh:
         self._stopping = asyncio.Event()
         self._hurrying = asyncio.Event()
         self._ready = False
+        self._asked_at_s: float | None = None
         self._started = datetime.now(UTC).isoformat(timespec="milliseconds")
 
     @property
@@ -66,8 +75,12 @@ class Mesh:
 
     async def run(self, when_ready: Callable[[], None]) -> int:
         """Start everything, call `when_ready`, keep it running until asked to stop; exit code."""
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            asyncio.get_running_loop().add_signal_handler(number, self._asked_to_stop)
+        for number in STOP_SIGNALS:
+            asyncio.get_running_loop().add_signal_handler(number, self._asked_to_stop, number)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
+        self._console.show(
+            Event("starting", f"Sidegate starts; its state is in {self._state.root}.")
+        )
         renewing = asyncio.create_task(self._renew_certificates())
         renewing.add_done_callback(self._task_ended)
         try:
@@ -172,11 +185,13 @@ class Mesh:
                 text = f"Renewed certificates: {', '.join(renewed)}."
                 self._console.show(Event("renewed", text, facts={"names": renewed}))
 
-    def _asked_to_stop(self) -> None:
-        # A second Ctrl-C is somebody who does not want to wait.
-        if self._stopping.is_set():
+    def _asked_to_stop(self, number: signal.Signals) -> None:
+        now_s = asyncio.get_running_loop().time()
+        if self._asked_at_s is None:
+            self._asked_at_s = now_s
+            self._stopping.set()
+        elif supervisor.is_impatient(number, now_s - self._asked_at_s):
             self._hurrying.set()
-        self._stopping.set()
 
     def _task_ended(self, task: asyncio.Task[None]) -> None:
         """A task that fails while the mesh runs ends the mesh; `run` reports why."""

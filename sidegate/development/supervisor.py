@@ -27,6 +27,10 @@ STOP_S_MAX = 4.5
 STOP_WAVE_S_MAX = 1.4
 
 
+# Who passes signals on (make, a shell) may double one Ctrl-C; nobody presses it twice this fast.
+DOUBLED_S_MAX = 0.3
+
+
 @dataclass(frozen=True, slots=True)
 class Restart:
     """Start it again after `delay_s`; `deaths` is what to pass in at its next death."""
@@ -66,3 +70,11 @@ def how_it_ended(exit_code: int) -> str:
         return f"was killed by {signal.Signals(-exit_code).name}"
     except ValueError:
         return f"was killed by signal {-exit_code}"
+
+
+def is_impatient(number: int, since_first_s: float) -> bool:
+    """Whether a further signal during the stop is a user who does not want to wait for it.
+
+    SIGTERM never is: make passes its own on to a process that got one already.
+    """
+    return number == signal.SIGINT and since_first_s > DOUBLED_S_MAX

@@ -1,6 +1,7 @@
 """What the tests of the core share: sample frames, certificates, and a core that really runs."""
 
 import asyncio
+import io
 import os
 import ssl
 import tempfile
@@ -114,6 +115,12 @@ class Frames:
 def frames() -> Frames:
     """A maker of frames with sequences of its own."""
     return Frames()
+
+
+@pytest.fixture
+def provenance() -> Provenance:
+    """What a gatekeeper says about the frames made here, unless told otherwise."""
+    return PROVENANCE
 
 
 class ManualClock:
@@ -230,14 +237,18 @@ class RunningCore:
 
     async def append(self, *frames: bytes) -> list[dict[str, Any]]:
         """The results of one append."""
-        async with self.session.post(f"{self.url}/v1/append", data=b"".join(frames)) as answer:
-            assert answer.status == 200, await answer.text()
-            return (await answer.json())["results"]
+        status, answer, _ = await self.call("POST", "/v1/append", data=b"".join(frames))
+        assert status == 200, answer
+        results: list[dict[str, Any]] = answer["results"]
+        return results
 
     async def call(
         self, method: str, path: str, **kwargs: Any
     ) -> tuple[int, Any, Mapping[str, str]]:
         """Status, body (JSON where it is JSON) and headers."""
+        if isinstance(kwargs.get("data"), bytes):
+            # aiohttp warns of large bodies that are plain bytes.
+            kwargs["data"] = io.BytesIO(kwargs["data"])
         async with self.session.request(method, f"{self.url}{path}", **kwargs) as answer:
             if "json" in answer.content_type:
                 return answer.status, await answer.json(content_type=None), answer.headers
@@ -302,6 +313,18 @@ async def until_ready(core: Core, ended: "asyncio.Task[int]") -> None:
     while not core.service.readiness().ready:
         assert not ended.done(), f"the core ended with {ended.result()}"
         await asyncio.sleep(0.005)
+
+
+@pytest.fixture
+def eventually() -> Callable[[Callable[[], object]], Any]:
+    """Waits until a condition holds that no event tells of."""
+
+    async def eventually(condition: Callable[[], object]) -> None:
+        async with asyncio.timeout(10):
+            while not condition():
+                await asyncio.sleep(0.002)
+
+    return eventually
 
 
 async def _finish(running: RunningCore) -> None:

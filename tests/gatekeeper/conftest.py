@@ -9,7 +9,7 @@ import ssl
 import sys
 import time
 from base64 import urlsafe_b64encode
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from importlib.util import module_from_spec, spec_from_file_location
@@ -45,9 +45,16 @@ def hash_for(key: Any) -> hashes.HashAlgorithm | None:
 
 def key_usage(*granted: str) -> x509.KeyUsage:
     names = (
-        "digital_signature content_commitment key_encipherment data_encipherment key_agreement "
-        "key_cert_sign crl_sign encipher_only decipher_only"
-    ).split()
+        "digital_signature",
+        "content_commitment",
+        "key_encipherment",
+        "data_encipherment",
+        "key_agreement",
+        "key_cert_sign",
+        "crl_sign",
+        "encipher_only",
+        "decipher_only",
+    )
     return x509.KeyUsage(**{name: name in granted for name in names})
 
 
@@ -371,9 +378,9 @@ def granted() -> Callable[..., x509.KeyUsage]:
 
 
 @pytest.fixture(scope="session")
-def server_root() -> Iterator[Authority]:
+def server_root() -> Authority:
     """A CA of today, for servers that real TLS clients talk to."""
-    yield make_root("server root", now=time.time())
+    return make_root("server root", now=time.time())
 
 
 @pytest.fixture

@@ -20,7 +20,9 @@ CORP = IssuerSettings("corp", "https://idp.example", "urn:sidegate")
 UNBOUND = replace(CORP, binding="off")
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 
@@ -182,7 +184,8 @@ def test_a_token_without_scope_has_none(verify, mint) -> None:
 
 
 @pytest.mark.parametrize(
-    "scope", [["a"], 7, " a", "a ", "a  b", "a\tb", 'a"b', "a\\b", "é", " ".join(map(str, range(257)))]
+    "scope",
+    [["a"], 7, " a", "a ", "a  b", "a\tb", 'a"b', "a\\b", "é", " ".join(map(str, range(257)))],
 )
 def test_a_malformed_scope_is_refused(refusal, scope) -> None:
     assert refusal(scope=scope) is Reason.CLAIM_MALFORMED
@@ -280,8 +283,12 @@ def test_messages_hold_neither_token_nor_claims(verify, mint, peer, now) -> None
         assert len(str(caught.value)) < 400
 
 
-@given(claim=st.sampled_from(["iss", "aud", "exp", "iat", "nbf", "sub", "client_id", "jti", "scope", "cnf"]),
-       value=JSON)
+@given(
+    claim=st.sampled_from(
+        ["iss", "aud", "exp", "iat", "nbf", "sub", "client_id", "jti", "scope", "cnf"]
+    ),
+    value=JSON,
+)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 def test_any_value_of_any_claim_is_taken_or_refused_with_a_reason(verify, claim, value) -> None:
     try:

@@ -344,18 +344,42 @@ async def test_wrong_settings_are_refused_before_anything_starts(world, tmp_path
         await missing.start()
 
 
+async def test_a_timer_that_fails_is_told(world, tmp_path, caplog) -> None:
+    import asyncio
+
+    failing = asyncio.Event()
+
+    def clock() -> float:
+        if failing.is_set():
+            raise ZeroDivisionError("defect")
+        return 1000.0
+
+    authenticator = Authenticator(
+        issuers=[world.corp], domains=[TrustDomain("example", world.bundle)], monotonic=clock
+    )
+    await authenticator.start()
+    await authenticator.authenticate(world.leaf.chain, world.token(), world.now)
+    failing.set()
+    await asyncio.wait([authenticator._ticker], timeout=30)
+    failing.clear()
+    readiness = authenticator.readiness(world.now)
+    assert not readiness.ready
+    assert "no longer watched" in readiness.detail["error"]
+    assert "no longer watched" in caplog.text
+    await authenticator.stop()
+
+
 async def test_files_are_watched_while_it_runs(world, authenticate) -> None:
     """The one test with the real timer: it waits for the effect, not for a time."""
     import asyncio
 
-    token = world.token()
-    await authenticate(token)
-    replace_file(world.crl_file, world.root.crl(world.leaf.serial, this_update_s=-60))
-    async with asyncio.timeout(30):
+    async def until_refused() -> None:
         while True:
-            try:
-                await authenticate(token)
-            except AuthenticationError as error:
-                assert error.reason is Reason.CERTIFICATE_REVOKED
-                break
+            await authenticate(world.token())
             await asyncio.sleep(0.05)
+
+    await authenticate(world.token())
+    replace_file(world.crl_file, world.root.crl(world.leaf.serial, this_update_s=-60))
+    with pytest.raises(AuthenticationError) as caught:
+        await asyncio.wait_for(until_refused(), 30)
+    assert caught.value.reason is Reason.CERTIFICATE_REVOKED

@@ -23,7 +23,21 @@ def test_any_accepted_text_is_the_encoders_own(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["Zm8=", "Zg==", "Zh", "Zm9", "A", "Zm9v\n", " Zm9v", "Zm 9v", "Z+9v", "Z/9v", "Zm9v=", "Zé", "?"],
+    [
+        "Zm8=",
+        "Zg==",
+        "Zh",
+        "Zm9",
+        "A",
+        "Zm9v\n",
+        " Zm9v",
+        "Zm 9v",
+        "Z+9v",
+        "Z/9v",
+        "Zm9v=",
+        "Zé",
+        "?",
+    ],
 )
 def test_padding_spare_bits_and_foreign_characters_are_refused(text: str) -> None:
     with pytest.raises(NotBase64url):

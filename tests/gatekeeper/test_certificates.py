@@ -104,6 +104,33 @@ def test_a_truncated_certificate_is_refused(root, refusal) -> None:
     assert refusal((der + b"\0",)) is Reason.CERTIFICATE_MALFORMED
 
 
+@pytest.mark.filterwarnings("ignore:Parsed a serial number")
+@pytest.mark.parametrize("damaged", ["leaf", "leaf below", "intermediate"])
+def test_every_flipped_bit_of_what_is_signed_is_refused_with_a_reason(
+    root, bundles, granted, now, damaged
+) -> None:
+    """Behind what is signed stands the signature, which ECDSA and DER can write in several ways:
+    a flip there may pass, and proves the same workload and serial as before."""
+    issued = root.leaf(usage=granted("digital_signature"), hosts=["app.example"])
+    if damaged != "leaf":
+        issued = root.below("intermediate").leaf()
+    number = 1 if damaged == "intermediate" else 0
+    der = issued.chain[number]
+    signed = x509.load_der_x509_certificate(der).tbs_certificate_bytes
+    signed_ends = der.index(signed) + len(signed)
+    proven = verify_peer_chain(issued.chain, bundles, now)
+    for at in range(len(der) * 8):
+        flipped = bytearray(der)
+        flipped[at // 8] ^= 1 << (at % 8)
+        chain = [*issued.chain[:number], bytes(flipped), *issued.chain[number + 1 :]]
+        try:
+            peer = verify_peer_chain(chain, bundles, now)
+        except CertificateRefused:
+            continue
+        assert at // 8 >= signed_ends
+        assert (peer.spiffe_id, peer.links) == (proven.spiffe_id, proven.links)
+
+
 def test_chains_are_bounded(root, refusal) -> None:
     leaf = root.leaf()
     assert refusal((leaf.der,) * 9) is Reason.CERTIFICATE_MALFORMED
@@ -211,7 +238,7 @@ def test_unknown_critical_extensions_are_refused(root, refusal) -> None:
 
 
 def test_a_weak_key_is_refused(root, refusal) -> None:
-    weak = rsa.generate_private_key(public_exponent=65537, key_size=1024)
+    weak = rsa.generate_private_key(public_exponent=65537, key_size=1024)  # noqa: S505 - on purpose
     assert refusal(root.leaf(key=weak).chain) is Reason.CERTIFICATE_KEY_WEAK
     koblitz = ec.generate_private_key(ec.SECP256K1())
     assert refusal(root.leaf(key=koblitz).chain) is Reason.CERTIFICATE_KEY_WEAK

@@ -135,6 +135,21 @@ def test_entries_of_other_issuers_are_refused(root) -> None:
         load_crls(root.crl(4711, entry_extra=[(issuer, True)]))
 
 
+def test_no_flipped_bit_lets_a_revoked_certificate_pass(root, peer_of, now) -> None:
+    leaf = root.leaf()
+    peer = peer_of(leaf)
+    der = x509.load_pem_x509_crl(root.crl(leaf.serial)).public_bytes(Encoding.DER)
+    for at in range(len(der) * 8):
+        flipped = bytearray(der)
+        flipped[at // 8] ^= 1 << (at % 8)
+        try:
+            crls = DomainCrls(load_crls(bytes(flipped)))
+        except BadCrl:
+            continue
+        with pytest.raises(CertificateRefused):
+            crls.check(peer, now)
+
+
 def test_garbage_is_refused(root) -> None:
     for data in (b"", b"text", root.pem, root.crl()[:-30], bytes(9 * 1024 * 1024)):
         with pytest.raises(BadCrl):

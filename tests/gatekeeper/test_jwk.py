@@ -38,9 +38,7 @@ def test_the_algorithm_follows_from_type_and_curve(ec_jwk, rsa_jwk) -> None:
     assert load_jwk({**rsa_jwk, "alg": "PS256"}).algorithms == {"PS256"}
 
 
-@pytest.mark.parametrize(
-    ("curve", "alg"), [(ec.SECP384R1(), "ES384"), (ec.SECP521R1(), "ES512")]
-)
+@pytest.mark.parametrize(("curve", "alg"), [(ec.SECP384R1(), "ES384"), (ec.SECP521R1(), "ES512")])
 def test_the_larger_curves_verify_with_their_own_hash(new_mint, curve, alg) -> None:
     mint = new_mint(alg=alg, key=ec.generate_private_key(curve))
     assert load_jwk(mint.jwk).algorithms == {alg}
@@ -105,7 +103,7 @@ def test_a_coordinate_that_is_not_canonical_base64url_is_refused(ec_jwk) -> None
 
 
 def test_weak_and_monstrous_rsa_keys_are_refused(rsa_jwk) -> None:
-    weak = rsa.generate_private_key(public_exponent=65537, key_size=1024).public_key()
+    weak = rsa.generate_private_key(public_exponent=65537, key_size=1024).public_key()  # noqa: S505
     assert_refused({**rsa_jwk, "n": uint(weak.public_numbers().n)}, "2048 to 8192 bits")
     assert_refused({**rsa_jwk, "n": uint((1 << 16384) + 1)}, "2048 to 8192 bits")
     assert_refused({**rsa_jwk, "n": uint(1 << 2047)}, "odd")

@@ -323,9 +323,7 @@ class IssuerLife(RuleBasedStateMachine):
     def pause(self, seconds: float) -> None:
         self.now += seconds
 
-    @precondition(
-        lambda self: fetching_of(self.state, LIMITS, self.now) is Fetching.ALLOWED
-    )
+    @precondition(lambda self: fetching_of(self.state, LIMITS, self.now) is Fetching.ALLOWED)
     @rule(ok=st.booleans(), takes_s=st.floats(0, 10))
     def fetch(self, ok: bool, takes_s: float) -> None:
         self.begun_at.append(self.now)

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from gatekeeper.authentication_errors import Reason, TokenRefused
 from gatekeeper.key_set import KEYS_MAX, BadKeySet, KeySet, parse_key_set
@@ -98,3 +100,25 @@ def test_a_withdrawn_key_is_noticed_even_when_its_name_is_used_again(mint, new_m
     assert key is not None
     assert parsed({**mint.jwk, "kid": "renamed"}).holds(key)
     assert not parsed(new_mint(kid="k1").jwk).holds(key)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2)
+    ),
+    max_leaves=4,
+)
+MEMBERS = st.sampled_from(["kty", "kid", "use", "key_ops", "alg", "crv", "x", "y", "d", "n", "e"])
+
+
+@given(changes=st.dictionaries(MEMBERS, JSON, min_size=1, max_size=3))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_whatever_an_issuer_publishes_is_taken_or_refused(mint, changes: dict[str, Any]) -> None:
+    try:
+        keys = parsed({**mint.jwk, **changes})
+    except BadKeySet:
+        return
+    assert [key.algorithms for key in keys.keys] == [{"ES256"}]
+    assert "x" not in changes
+    assert "y" not in changes

@@ -121,6 +121,14 @@ def test_a_later_record_about_the_same_thing_replaces_the_earlier() -> None:
     entries.check_token(CALLER, NOW + 5)
 
 
+def test_a_later_record_that_has_ended_lifts_the_earlier() -> None:
+    before = revoked(Revocation("client", "billing"), Revocation("client", "billing", "corp"))
+    lifted = before.extended(2, [Revocation("client", "billing", until=NOW - 1)], NOW)
+    assert [entry.issuer for entry in lifted.by_value["client", "billing"]] == ["corp"]
+    lifted = lifted.extended(3, [Revocation("client", "billing", "corp", until=NOW)], NOW)
+    assert lifted.by_value == {}
+
+
 def test_the_number_of_revocations_is_bounded() -> None:
     many = (Revocation("token_id", str(n)) for n in range(revocation.REVOCATIONS_MAX + 1))
     with pytest.raises(BadRevocation, match="in force"):
@@ -173,8 +181,17 @@ def test_a_record_that_is_not_understood_is_never_skipped(change: dict[str, Any]
         parse_revocation({"kind": "client", "value": "c", **change})
 
 
-@given(st.dictionaries(st.sampled_from(["kind", "value", "issuer", "until_us", "reason"]), st.one_of(
-    st.none(), st.integers(), st.text(max_size=5), st.sampled_from(["client", "certificate"]))))
+@given(
+    st.dictionaries(
+        st.sampled_from(["kind", "value", "issuer", "until_us", "reason"]),
+        st.one_of(
+            st.none(),
+            st.integers(),
+            st.text(max_size=5),
+            st.sampled_from(["client", "certificate"]),
+        ),
+    )
+)
 def test_any_record_is_read_or_refused(record: dict[str, object]) -> None:
     try:
         parsed = parse_revocation(record)

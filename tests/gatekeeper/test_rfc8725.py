@@ -35,9 +35,7 @@ def judge(root, caller, mint, now) -> Callable[..., Identity]:
 
     def run(compact: str, *keys: dict[str, Any]) -> Identity:
         token = read_token(compact)
-        key_set = parse_key_set(
-            json.dumps({"keys": keys or [mint.jwk]}).encode(), CORP.algorithms
-        )
+        key_set = parse_key_set(json.dumps({"keys": keys or [mint.jwk]}).encode(), CORP.algorithms)
         key = key_set.find(token.jws.kid, token.jws.alg)
         if key is None:
             raise TokenRefused(Reason.KEY_UNKNOWN, "not published")
@@ -131,7 +129,8 @@ def test_3_4_the_point_at_infinity_and_zero_signatures_are_refused(refusal, mint
 
 
 def test_3_5_short_keys_are_refused(mint, new_mint) -> None:
-    weak = new_mint(alg="RS256", key=rsa.generate_private_key(65537, 1024), kid="weak")
+    short = rsa.generate_private_key(65537, 1024)  # noqa: S505 - on purpose
+    weak = new_mint(alg="RS256", key=short, kid="weak")
     with pytest.raises(BadKeySet, match="2048 to 8192 bits"):
         parse_key_set(json.dumps(weak.jwks).encode(), ["RS256"])
     password = {"kty": "oct", "k": encode_base64url(b"correct horse battery")}
@@ -178,7 +177,15 @@ def test_3_9_a_token_without_audience_is_refused(refusal, mint, caller) -> None:
 
 @pytest.mark.parametrize(
     "kid",
-    ["../../etc/passwd", "k1' OR '1'='1", "k1\x00", "http://169.254.169.254/", "$(id)", "K1", "k1 "],
+    [
+        "../../etc/passwd",
+        "k1' OR '1'='1",
+        "k1\x00",
+        "http://169.254.169.254/",
+        "$(id)",
+        "K1",
+        "k1 ",
+    ],
 )
 def test_3_10_a_key_name_is_compared_and_nothing_else(refusal, mint, caller, kid) -> None:
     assert refusal(mint.token(caller.thumbprint, header={"kid": kid})) is Reason.KEY_UNKNOWN

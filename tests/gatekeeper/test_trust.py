@@ -54,7 +54,15 @@ def test_issuers_sign_with_asymmetric_algorithms_only(alg: str) -> None:
 
 def test_all_problems_come_together() -> None:
     wrong = IssuerSettings(
-        "", "http://x", "", (), "maybe", 0, 301, None, "http://keys"  # type: ignore[arg-type]
+        "",
+        "http://x",
+        "",
+        (),
+        "maybe",
+        0,
+        301,
+        None,
+        "http://keys",  # type: ignore[arg-type]
     )
     assert keys_of(wrong) == [
         "name",

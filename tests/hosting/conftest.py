@@ -32,6 +32,14 @@ def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEv
     return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """uvloop reports what a signal handler raises and goes on, so a test that hangs on it can
+    only be ended by a thread."""
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.timeout(60, method="thread"))
+
+
 @dataclass
 class Authority:
     """A certificate authority that writes PEM files into one folder."""

@@ -3,7 +3,9 @@
 import asyncio
 import socket
 import stat
+import sys
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -15,8 +17,7 @@ class Farewell(asyncio.Protocol):
     """Says one word to whoever connects, and hangs up."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.WriteTransport)
-        transport.write(b"bye")
+        cast(asyncio.WriteTransport, transport).write(b"bye")
         transport.close()
 
 
@@ -98,6 +99,7 @@ async def test_the_socket_of_a_live_process_is_never_taken_over(tmp_path: Path) 
     first.close()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a full queue looks like none")
 async def test_a_live_socket_whose_queue_is_full_is_in_use_too(tmp_path: Path) -> None:
     path = tmp_path / "x.sock"
     with socket.socket(socket.AF_UNIX) as busy, socket.socket(socket.AF_UNIX) as waiting:

@@ -174,6 +174,23 @@ def test_files_that_are_bad_from_the_start_make_no_contexts(tmp_path: Path) -> N
         ReloadingContexts(TlsFiles(tmp_path / "a", tmp_path / "b"))
 
 
+def test_production_refuses_a_certificate_of_the_development_domain(authority: Any) -> None:
+    files = authority.issue("server", "spiffe://sidegate-dev/core")
+    with pytest.raises(TlsError, match=r"server.pem: .*environment: development"):
+        ReloadingContexts(files, environment="production")
+    assert ReloadingContexts(files, environment="development").version == 1
+
+
+def test_production_keeps_its_certificate_when_a_development_one_takes_its_place(
+    authority: Any,
+) -> None:
+    files = authority.issue("server", ONE)
+    contexts = ReloadingContexts(files, environment="production")
+    replace(files, authority.issue("next", "spiffe://sidegate-dev/core"))
+    assert not contexts.poll()
+    assert contexts.leaf.spiffe_id == ONE
+
+
 async def test_a_started_component_looks_by_itself(authority: Any) -> None:
     files = authority.issue("server", ONE)
     contexts = ReloadingContexts(files, poll_s=0.001)

@@ -71,6 +71,16 @@ async def test_a_client_without_a_certificate_is_turned_away(authority: Any, gre
     assert await greet(server, client_context(None, authority.bundle)) == b""
 
 
+async def test_an_optional_certificate_may_be_left_out_but_not_be_anothers(
+    new_authority: Callable[[str], Any], greet: Greet
+) -> None:
+    ours, theirs = new_authority("ours"), new_authority("theirs")
+    files = ours.issue("server", SERVER)
+    server = server_context(files, client_ca=ours.bundle, client_optional=True)
+    assert await greet(server, client_context(None, ours.bundle)) == b"hello"
+    assert await greet(server, client_context(theirs.issue("client", CLIENT), ours.bundle)) == b""
+
+
 async def test_a_client_of_another_authority_is_turned_away(
     new_authority: Callable[[str], Any], greet: Greet
 ) -> None:

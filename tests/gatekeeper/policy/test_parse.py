@@ -162,7 +162,7 @@ def test_any_bytes_are_a_policy_or_a_policy_error(data: bytes) -> None:
 
 
 def sound_or_told(data: bytes) -> bool:
-    """True where the bytes are a policy, or are refused with lines; any other error comes through."""
+    """True where the bytes are a policy or are refused with lines; other errors come through."""
     try:
         parse_policy(data, file="policy.yaml", folder=Path())
     except PolicyError as error:

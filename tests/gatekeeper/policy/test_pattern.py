@@ -31,7 +31,7 @@ TEAM = Template("corp", "team")
         ("*.eu.>", (Wild.ONE, "eu"), True),
         ("team.{corp:team}.>", ("team", TEAM), True),
         ("{corp:team}", (TEAM,), False),
-        ("{corp:https://x.example/t}.*", (Template("corp", "https://x.example/t"), Wild.ONE), False),
+        ("{corp:https://x.y/t}.*", (Template("corp", "https://x.y/t"), Wild.ONE), False),
     ],
 )  # fmt: skip
 def test_patterns_are_read(text: str, segments: tuple[object, ...], rest: bool) -> None:

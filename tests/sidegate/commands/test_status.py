@@ -18,7 +18,7 @@ SIDECAR = {
     "queues": {"waiting_messages": 2, "unsettled_batches": 1},
     "committed": {"messages": 10, "batches": 3},
     "denied": 1,
-    "last_denial": {"topic": "forbidden.x", "reason": "rule D1"},
+    "last_denial": {"topic": "forbidden.x", "detail": "dev-app may not publish: D1 denies it"},
     "delivered": 4,
     "streams": 1,
 }
@@ -64,7 +64,7 @@ def test_a_sound_mesh_exits_with_0_and_shows_all_of_it(command: Any, mesh: Any) 
         assert f"\n{name}" in result.stdout
     assert "connected" in result.stdout
     assert "2 waiting, 1 batches under way" in result.stdout
-    assert "1 messages; the last: topic forbidden.x, reason rule D1" in result.stdout
+    assert "1 messages; the last: dev-app may not publish: D1 denies it" in result.stdout
     assert "7 allowed, 1 denied" in result.stdout
 
 

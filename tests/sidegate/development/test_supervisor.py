@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidegate.development import supervisor
-from sidegate.development.supervisor import GiveUp, Restart, after_death, how_it_ended
+from sidegate.development.supervisor import GiveUp, Restart, after_death, how_it_ended, is_impatient
 
 
 def delays(healthy_s: list[float]) -> list[float]:
@@ -56,3 +56,10 @@ def test_an_end_is_told_in_words() -> None:
     assert how_it_ended(1) == "ended with exit code 1"
     assert how_it_ended(-signal.SIGKILL) == "was killed by SIGKILL"
     assert how_it_ended(-200) == "was killed by signal 200"
+
+
+def test_only_a_second_ctrl_c_that_a_person_can_have_pressed_is_impatience() -> None:
+    assert is_impatient(signal.SIGINT, 1.0)
+    assert not is_impatient(signal.SIGINT, 0.01)
+    assert not is_impatient(signal.SIGTERM, 1.0)
+    assert not is_impatient(signal.SIGHUP, 1.0)

@@ -1,0 +1,356 @@
+"""The spool as the event loop sees it: stores what lanes must keep, and feeds it back to them.
+
+One thread does the file work of `spool_files.py`. Whatever waits when it becomes free is written
+and synced together, so that an fsync is shared by all who need one. Knows lanes and batches;
+what an app is told when something is stored is the publisher's matter.
+"""
+
+import asyncio
+import logging
+import time
+from array import array
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from log_format.envelope import decode_envelope
+from log_format.errors import FormatError
+from log_format.frame import decode_frame
+from sidecar.batch import Batch, stored_batch
+from sidecar.lane import Lane
+from sidecar.pace import Pace
+from sidecar.spool_files import FileLayer, SpoolFailed, SpoolFiles, SpoolFull, Stored
+
+log = logging.getLogger("sidegate.sidecar")
+
+GROUP_BYTES_MAX: Final = 8 * 1024 * 1024
+"""Written and synced in one go; more would make the first of them wait for the last."""
+FULL_RETRY_S: Final = 1.0
+"""How soon a full disk is tried again."""
+MARKS_S: Final = 0.02
+"""Marks of settled batches wait this long for company, unless a batch waits for them."""
+
+
+@dataclass(slots=True)
+class Backlog:
+    """What an earlier run has left for one partition, in compact arrays."""
+
+    orders: "array[int]" = field(default_factory=lambda: array("Q"))
+    positions: "array[int]" = field(default_factory=lambda: array("Q"))
+    written_us: "array[int]" = field(default_factory=lambda: array("q"))
+    messages: int = 0
+
+    def places(self) -> Iterable[tuple[int, float]]:
+        """Positions and times in the order in which the batches must be sent."""
+        rows = range(len(self.orders))
+        if any(self.orders[at] > self.orders[at + 1] for at in range(len(self.orders) - 1)):
+            rows = sorted(rows, key=self.orders.__getitem__)  # type: ignore[assignment]
+        return ((self.positions[at], self.written_us[at] / 1e6) for at in rows)
+
+
+@dataclass(slots=True)
+class _Group:
+    """What one round of the thread writes."""
+
+    batches: list[tuple[Lane, Batch, bytes]] = field(default_factory=list)
+    marks: list[tuple[Lane, int]] = field(default_factory=list)
+
+
+class Outbox:
+    """A hosting component. Belongs to the event loop.
+
+    `on_stored` and `on_refused` are told of batches that are on disk now, or cannot be; `on_ready`
+    of lanes that may have something to send.
+    """
+
+    name = "spool"
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        bytes_max: int,
+        segment_bytes: int,
+        drain_bytes_per_s: int,
+        files: FileLayer | None = None,
+    ) -> None:
+        self._files = SpoolFiles(folder, segment_bytes=segment_bytes, files=files)
+        self._bytes_max = bytes_max
+        self._pace = Pace(drain_bytes_per_s)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="spool")
+        self._dirty: dict[Lane, None] = {}
+        self._marks: list[tuple[Lane, int]] = []
+        self._work = asyncio.Event()
+        self._pump: asyncio.Task[None] | None = None
+        self._feeds: set[asyncio.Task[None]] = set()
+        self._promised_bytes = 0
+        self._writing_bytes = 0
+        self._full_until = 0.0
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self.on_found: Callable[[str, int, Backlog], None] = lambda *_: None
+        self.on_stored: Callable[[Lane, list[Batch]], None] = lambda *_: None
+        self.on_refused: Callable[[Lane, list[Batch], Exception], None] = lambda *_: None
+        self.on_ready: Callable[[Lane], None] = lambda _: None
+        self.on_drain: Callable[[], None] = lambda: None
+        self.messages = 0
+        self.lost_records = 0
+
+    @property
+    def records(self) -> int:
+        """Batches in the spool that are not settled."""
+        return self._files.live
+
+    @property
+    def bytes_used(self) -> int:
+        """Bytes on disk."""
+        return self._files.bytes_used
+
+    @property
+    def bytes_max(self) -> int:
+        """The configured bound."""
+        return self._bytes_max
+
+    @property
+    def damaged_bytes(self) -> int:
+        """Bytes on disk that were no records when the spool was opened."""
+        return self._files.damaged_bytes
+
+    @property
+    def failed(self) -> str | None:
+        """Why the spool takes nothing more, if so."""
+        return self._files.failed
+
+    @property
+    def next_order(self) -> int:
+        """Above the order of every stored batch; known after the start."""
+        return self._files.next_order
+
+    def has_room(self, size: int) -> bool:
+        """Whether a message of this size can be promised a place."""
+        used = self._files.bytes_used + self._promised_bytes + self._writing_bytes
+        return (
+            self._files.failed is None
+            and used + size <= self._bytes_max
+            and time.monotonic() >= self._full_until
+        )
+
+    async def start(self) -> None:
+        """Find what an earlier run has left, and hand it to its lanes."""
+        loop = asyncio.get_running_loop()
+        backlogs = await loop.run_in_executor(self._thread, self._open)
+        for (topic, partition), backlog in backlogs.items():
+            self.messages += backlog.messages
+            self.on_found(topic, partition, backlog)
+        if self.records:
+            fields = {"batches": self.records, "messages": self.messages}
+            log.info("spool holds messages of an earlier run", extra={"fields": fields})
+        if self.damaged_bytes:
+            fields = {"bytes": self.damaged_bytes}
+            log.error("spool is damaged; some messages are lost", extra={"fields": fields})
+        self._pump = asyncio.create_task(self._run(), name="spool")
+
+    async def drain(self) -> None:
+        """Store what is still in memory, and finish what is being written."""
+        self.on_drain()
+        await self._idle.wait()
+
+    async def stop(self) -> None:
+        """Write what is promised, then end."""
+        tasks = [*self._feeds, *([self._pump] if self._pump is not None else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._thread, self._files.close)
+        self._thread.shutdown(wait=True)
+
+    def keep(self, lane: Lane, size: int = 0) -> None:
+        """Store everything of `lane` that is not on disk yet; `size` bytes of it are new."""
+        self._promised_bytes += size
+        self._dirty[lane] = None
+        self._idle.clear()
+        self._work.set()
+
+    def settle(self, lane: Lane, batch: Batch) -> None:
+        """`batch` is settled: its records are of no use any more."""
+        positions = [*batch.replaces, *([] if batch.position is None else [batch.position])]
+        if batch.position is not None or batch.replaces:
+            self.messages -= batch.producer.count
+        batch.position, batch.replaces = None, []
+        self._mark(lane, positions)
+
+    def feed(self, lane: Lane) -> None:
+        """Read the lane's next batches, if it has any on disk and room for them."""
+        if lane.wants_refill():
+            task = asyncio.create_task(self._feed(lane, lane.begin_refill()), name="spool feed")
+            self._feeds.add(task)
+            task.add_done_callback(self._fed)
+
+    def _open(self) -> dict[tuple[str, int], Backlog]:
+        backlogs: dict[tuple[str, int], Backlog] = {}
+
+        def found(stored: Stored) -> None:
+            producer = decode_envelope(stored.frame).producer
+            backlog = backlogs.setdefault((producer.topic, producer.partition), Backlog())
+            backlog.orders.append(stored.order)
+            backlog.positions.append(stored.position)
+            backlog.written_us.append(stored.written_us)
+            backlog.messages += producer.count
+
+        self._files.open(found)
+        return backlogs
+
+    def _mark(self, lane: Lane, positions: list[int]) -> None:
+        if positions:
+            lane.unsynced += len(positions)
+            self._marks += [(lane, position) for position in positions]
+            self._work.set()
+
+    async def _run(self) -> None:
+        while True:
+            await self._work.wait()
+            self._work.clear()
+            if not self._dirty and not any(lane.awaits_marks for lane, _ in self._marks):
+                await asyncio.sleep(MARKS_S)
+            while self._dirty or self._marks:
+                group = self._collect()
+                if not await self._write(group):
+                    await asyncio.sleep(FULL_RETRY_S)
+            self._idle.set()
+
+    def _collect(self) -> _Group:
+        """Close what the dirty lanes hold and take as much of it as one round writes."""
+        group = _Group()
+        size = 0
+        self._promised_bytes = 0
+        for lane in list(self._dirty):
+            lane.close_all()
+            whole = True
+            for batch in lane.to_store():
+                if group.batches and size + len(batch.frame) > GROUP_BYTES_MAX:
+                    whole = False
+                    break
+                batch.storing = True
+                size += len(batch.frame)
+                group.batches.append((lane, batch, batch.frame))
+            if whole:
+                del self._dirty[lane]
+        self._writing_bytes = size
+        group.marks, self._marks = self._marks, []
+        return group
+
+    async def _write(self, group: _Group) -> bool:
+        """One round. False where the disk is full and it makes sense to wait a little."""
+        loop = asyncio.get_running_loop()
+        now_us = time.time_ns() // 1000
+        good = True
+        if group.batches:
+            frames = [(batch.order, frame) for _lane, batch, frame in group.batches]
+            append = partial(self._files.append, frames, now_us)
+            try:
+                positions = await loop.run_in_executor(self._thread, append)
+            except (SpoolFull, SpoolFailed) as error:
+                good = False
+                self._refuse(group, error)
+            else:
+                self._note(group, positions, now_us / 1e6)
+        self._writing_bytes = 0
+        if group.marks:
+            good = await self._write_marks(group, now_us) and good
+        return good
+
+    async def _write_marks(self, group: _Group, now_us: int) -> bool:
+        loop = asyncio.get_running_loop()
+        mark = partial(self._files.mark, [position for _, position in group.marks], now_us)
+        try:
+            await loop.run_in_executor(self._thread, mark)
+        except SpoolFull as error:
+            log.warning("spool marks wait for room", extra={"fields": {"error": str(error)}})
+            good = False
+        except SpoolFailed as error:
+            log.warning("spool failed", extra={"fields": {"error": str(error)}})
+            good = False
+        else:
+            good = True
+        # A failed disk must not stop the sending of what is in memory: duplicates after a crash
+        # are then the lesser evil, and the log recognises them.
+        counts: dict[Lane, int] = {}
+        for lane, _ in group.marks:
+            counts[lane] = counts.get(lane, 0) + 1
+        for lane, count in counts.items():
+            lane.done_synced(count)
+            self.on_ready(lane)
+        return good
+
+    def _note(self, group: _Group, positions: list[int], written_s: float) -> None:
+        by_lane: dict[Lane, list[Batch]] = {}
+        for (lane, batch, frame), position in zip(group.batches, positions, strict=True):
+            first_time = batch.position is None and not batch.replaces
+            useless = lane.stored(batch, position, frame)
+            if first_time and not batch.resolved:
+                self.messages += batch.producer.count
+            self._mark(lane, useless)
+            by_lane.setdefault(lane, []).append(batch)
+        for lane, batches in by_lane.items():
+            self.on_stored(lane, batches)
+            lane.shelve(written_s)
+            if any(batch.replaces for batch in lane.queue):
+                self.keep(lane)
+            self.on_ready(lane)
+
+    def _refuse(self, group: _Group, error: Exception) -> None:
+        self._full_until = time.monotonic() + FULL_RETRY_S
+        log.error("spool takes nothing", extra={"fields": {"error": str(error)}})
+        by_lane: dict[Lane, list[Batch]] = {}
+        for lane, batch, _ in group.batches:
+            batch.storing = False
+            by_lane.setdefault(lane, []).append(batch)
+        for lane, batches in by_lane.items():
+            self.on_refused(lane, batches, error)
+            if lane.must_store:
+                self._dirty[lane] = None
+
+    async def _feed(self, lane: Lane, positions: list[int]) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            found = await loop.run_in_executor(
+                self._thread, lambda: [self._files.read(position) for position in positions]
+            )
+        except OSError as error:
+            log.warning("spool could not be read", extra={"fields": {"error": str(error)}})
+            await asyncio.sleep(FULL_RETRY_S)
+            lane.cancel_refill(positions, time.time())
+            self.on_ready(lane)
+            return
+        size = sum(len(stored.frame) for stored in found if stored is not None)
+        await asyncio.sleep(self._pace.delay_s(size, loop.time()))
+        lane.end_refill(self._decode(lane, positions, found))
+        if lane.must_store:
+            self.keep(lane)
+        self.on_ready(lane)
+
+    def _decode(self, lane: Lane, positions: list[int], found: list[Stored | None]) -> list[Batch]:
+        batches = []
+        for position, stored in zip(positions, found, strict=True):
+            if stored is not None:
+                raw = bytes(stored.frame)
+                try:
+                    batches.append(stored_batch(decode_frame(raw), raw, position, stored.order))
+                except FormatError as error:
+                    log.warning(
+                        "a spooled batch is damaged", extra={"fields": {"error": str(error)}}
+                    )
+                else:
+                    continue
+            self.lost_records += 1
+            self._mark(lane, [position])
+        return batches
+
+    def _fed(self, task: asyncio.Task[None]) -> None:
+        self._feeds.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("spool could not be read", exc_info=error)

@@ -1,0 +1,153 @@
+"""Messages that were accepted with a 202 and then refused for good: kept with the reason.
+
+A file of JSON lines that people can read; each line holds a whole batch. It is small and rarely
+written, so it is replaced whole when lines are dropped. Blocking; knows no network and no lane.
+"""
+
+import os
+from base64 import b64decode, b64encode
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from log_format.frame import decode_frame
+from sidecar.batch import Batch
+from sidecar.message import Message
+from sidecar.results import AppendResult
+from sidecar.spool_files import sync_folder
+
+
+class Reject(msgspec.Struct, frozen=True):
+    """A refused batch: what it was, why it was refused, and its frame."""
+
+    id: int
+    at_us: int
+    topic: str
+    partition: int
+    messages: int
+    code: str
+    detail: str
+    decision_id: str | None
+    reason: str | None
+    frame_base64: str
+
+    def summary(self) -> dict[str, Any]:
+        """Everything but the frame."""
+        fields = msgspec.structs.asdict(self)
+        del fields["frame_base64"]
+        return fields
+
+    def records(self) -> list[Message]:
+        """The batch's messages as they were accepted."""
+        frame = decode_frame(b64decode(self.frame_base64))
+        columns = frame.columns()
+        return [
+            Message(
+                self.topic,
+                columns.value[index] or b"",
+                columns.event_us[index],
+                columns.key[index],
+                columns.id[index],
+                columns.content_type[index],
+                columns.headers[index],
+            )
+            for index in range(columns.count)
+        ]
+
+
+_FILE: Final = "rejects.jsonl"
+
+
+class RejectFile:
+    """The rejects of one sidecar, at most `bytes_max` of them. Not thread-safe."""
+
+    def __init__(self, folder: Path, bytes_max: int) -> None:
+        self._path = folder / _FILE
+        self._bytes_max = bytes_max
+        self._size = 0
+        self._next_id = 0
+        self.count = 0
+        self.messages = 0
+        self.unkept = 0
+
+    def open(self) -> None:
+        """Read what is there. A torn last line is cut: its batch is still in the spool."""
+        rejects = self.list()
+        self.count = len(rejects)
+        self.messages = sum(reject.messages for reject in rejects)
+        self._next_id = max((reject.id for reject in rejects), default=-1) + 1
+        lines = b"".join(msgspec.json.encode(reject) + b"\n" for reject in rejects)
+        if self._path.exists() and self._path.stat().st_size != len(lines):
+            self._replace(lines)
+        self._size = len(lines)
+
+    def add(self, batch: Batch, result: AppendResult, at_us: int) -> bool:
+        """Keep a refused batch, synced. False where the file is full and it is gone."""
+        reject = Reject(
+            self._next_id,
+            at_us,
+            batch.producer.topic,
+            batch.producer.partition,
+            batch.producer.count,
+            result.code,
+            result.detail,
+            result.decision_id,
+            result.reason,
+            b64encode(batch.frame).decode(),
+        )
+        line = msgspec.json.encode(reject) + b"\n"
+        if self._size + len(line) > self._bytes_max:
+            self.unkept += batch.producer.count
+            return False
+        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        fresh = not self._path.exists()
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            view = memoryview(line)
+            while view:
+                view = view[os.write(descriptor, view) :]
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        if fresh:
+            sync_folder(self._path.parent)
+        self._next_id += 1
+        self._size += len(line)
+        self.count += 1
+        self.messages += reject.messages
+        return True
+
+    def list(self) -> list[Reject]:
+        """All rejects, oldest first."""
+        if not self._path.exists():
+            return []
+        rejects = []
+        for line in self._path.read_bytes().splitlines():
+            try:
+                rejects.append(msgspec.json.decode(line, type=Reject))
+            except msgspec.MsgspecError:
+                break
+        return rejects
+
+    def drop(self, ids: Iterable[int]) -> int:
+        """Forget these; how many there were."""
+        gone = set(ids)
+        before = self.list()
+        after = [reject for reject in before if reject.id not in gone]
+        if len(after) < len(before):
+            self._replace(b"".join(msgspec.json.encode(reject) + b"\n" for reject in after))
+            self.count = len(after)
+            self.messages = sum(reject.messages for reject in after)
+        return len(before) - len(after)
+
+    def _replace(self, lines: bytes) -> None:
+        fresh = self._path.with_suffix(".new")
+        with fresh.open("wb") as file:
+            file.write(lines)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(self._path)
+        sync_folder(self._path.parent)
+        self._size = len(lines)

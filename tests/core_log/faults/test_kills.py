@@ -1,0 +1,125 @@
+"""`kill -9` of a real writer at random moments: every acknowledged message is there, once, in order.
+
+This keeps the system's cache, so it proves nothing about syncs (`test_faults` does that); it does
+prove that whatever the process was in the middle of, the next one goes on.
+"""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from core_log.log import Log
+
+LANES = 4
+IN_FLIGHT = 8
+OPTIONS = (
+    "LogOptions(segment_bytes=200_000, checkpoint_bytes=60_000, checkpoint_idle_s=0.01,"
+    " disk_reserve_bytes=0, require_provenance=False)"
+)
+
+WRITER = f"""
+import os, sys, threading
+from pathlib import Path
+from core_log.log import Log
+from core_log.options import LogOptions, Retention
+from log_format.body import encode_body
+from log_format.frame import decode_frame, encode_frame
+from log_format.parts import Producer
+
+log = Log.open(Path(sys.argv[1]), {OPTIONS})
+assert not log.recovery.quarantined and not log.recovery.lost, log.recovery
+gate = threading.Semaphore({IN_FLIGHT})
+
+def send(lane, sequence, repeated):
+    values = [b"%d:%d" % (lane, sequence + n) + b"." * (sequence * 37 % 900) for n in range(2)]
+    producer = Producer("t%d" % (lane % 2), 0, lane, 0, sequence, 2, 1, 1, bytes(32))
+    frame = decode_frame(encode_frame(producer, encode_body([1, 1], values)))
+
+    def done(outcomes):
+        (outcome,) = outcomes
+        assert outcome.duplicate == repeated, outcome
+        os.write(1, b"%d %d %d\\n" % (lane, sequence, outcome.base_offset))
+        gate.release()
+
+    gate.acquire()
+    log.submit([frame], done)
+
+known = [log.producer("", lane, "t%d" % (lane % 2), 0) for lane in range({LANES})]
+following = [0 if state is None else state.next_sequence for state in known]
+for lane, sequence in enumerate(following):
+    if sequence:
+        send(lane, sequence - 2, repeated=True)
+
+def clean():
+    while True:
+        log.clean({{"t1": Retention(bytes=150_000)}}, 1)
+
+threading.Thread(target=clean, daemon=True).start()
+while True:
+    for lane in range({LANES}):
+        send(lane, following[lane], repeated=False)
+        following[lane] += 2
+"""
+
+
+def run_and_kill(folder: Path, random: Random) -> dict[tuple[int, int], int]:
+    """Let a writer run for a while, then kill it; what it was told, by lane and sequence."""
+    acknowledged = {}
+    with subprocess.Popen(
+        [sys.executable, "-P", "-c", WRITER, str(folder)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as writer:
+        for _ in range(random.randrange(1, 600)):
+            line = writer.stdout.readline()
+            if not line:
+                break
+            lane, sequence, offset = map(int, line.split())
+            acknowledged[lane, sequence] = offset
+        writer.send_signal(signal.SIGKILL)
+        rest, errors = writer.communicate()
+        assert writer.returncode == -signal.SIGKILL, errors.decode()
+        for line in rest.splitlines(keepends=True):
+            if line.endswith(b"\n"):
+                lane, sequence, offset = map(int, line.split())
+                acknowledged[lane, sequence] = offset
+    return acknowledged
+
+
+def kill_again_and_again(kit, folder: Path, seed: int, kills: int) -> None:
+    random = Random(seed)
+    acknowledged: dict[tuple[int, int], int] = {}
+    for _ in range(kills):
+        for key, offset in run_and_kill(folder, random).items():
+            assert acknowledged.setdefault(key, offset) == offset, "a repeat got another offset"
+    log = Log.open(folder, kit.options(require_provenance=False, segment_bytes=200_000))
+    following = dict.fromkeys(range(LANES), -1)
+    for topic in ("t0", "t1"):
+        found = kit.read_all(log, topic)
+        for offset in sorted(found):
+            lane, sequence = map(int, found[offset].rstrip(b".").split(b":"))
+            assert following[lane] in (-1, sequence), "out of order, twice, or missing"
+            following[lane] = sequence + 1
+        start = log.start_offset(topic, 0)
+        for (lane, sequence), offset in acknowledged.items():
+            if topic == f"t{lane % 2}" and offset >= start:
+                assert found[offset].startswith(b"%d:%d" % (lane, sequence)), "lost"
+        assert (topic == "t0") == (start == 0)
+    log.close()
+    assert len(acknowledged) > kills
+
+
+@pytest.mark.timeout(120)
+def test_a_killed_writer_loses_nothing(kit, tmp_path, seed):
+    kill_again_and_again(kit, tmp_path, seed, kills=15)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_a_writer_killed_a_hundred_times_loses_nothing(kit, tmp_path, seed):
+    kill_again_and_again(kit, tmp_path, seed, kills=120)

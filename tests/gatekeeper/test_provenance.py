@@ -1,0 +1,102 @@
+"""Provenance: filled from the decision, signed with the gatekeeper's key."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+)
+
+from gatekeeper.decisions import Ruling
+from gatekeeper.identity import Identity
+from gatekeeper.provenance import Sealer, SigningKeyError, load_signing_key
+from log_format.envelope import decode_envelope, provenance_signed_bytes
+from log_format.frame import decode_frame
+
+WHO = Identity(
+    "spiffe://example/app", b"\x07" * 32, "corp", "https://idp", "c", "s", "t", frozenset(), 1.0
+)
+RULING = Ruling(
+    decision_id=b"\x01" * 16,
+    at_us=1,
+    allowed=True,
+    action="publish",
+    topic="orders",
+    principal="billing",
+    rule="rule 5",
+    reason="allowed",
+    text="",
+    policy_hash=b"\x02" * 32,
+    identity=WHO,
+)
+
+
+def test_a_sealed_envelope_tells_who_how_and_by_which_rule(frame: Callable[..., bytes]) -> None:
+    key = Ed25519PrivateKey.generate()
+    sealer = Sealer(key, "spiffe://example/gatekeeper")
+    raw = decode_frame(frame("orders")).envelope.raw
+    sealed = decode_envelope(sealer.seal(raw, sealer.provenance(RULING, 99)))
+    part = sealed.provenance
+    assert part is not None
+    assert (part.principal, part.issuer, part.client_id) == ("billing", "https://idp", "c")
+    assert (part.token_id, part.rule, part.gatekeeper_id) == (
+        "t",
+        "rule 5",
+        "spiffe://example/gatekeeper",
+    )
+    assert (part.thumbprint, part.decision_id) == (b"\x07" * 32, b"\x01" * 16)
+    assert (part.policy_hash, part.received_us) == (b"\x02" * 32, 99)
+    sealer.public_key.verify(part.signature, provenance_signed_bytes(sealed.raw))
+
+
+def test_a_signature_moved_to_another_batch_does_not_verify(frame: Callable[..., bytes]) -> None:
+    sealer = Sealer(Ed25519PrivateKey.generate(), "g")
+    part = sealer.provenance(RULING, 99)
+    one = decode_envelope(sealer.seal(decode_frame(frame("orders")).envelope.raw, part))
+    other = decode_envelope(sealer.seal(decode_frame(frame("other")).envelope.raw, part))
+    assert one.provenance is not None
+    with pytest.raises(InvalidSignature):
+        sealer.public_key.verify(one.provenance.signature, provenance_signed_bytes(other.raw))
+
+
+def test_the_key_is_never_shown() -> None:
+    assert repr(Sealer(Ed25519PrivateKey.generate(), "g")) == "<Sealer of g>"
+
+
+def written(path: Path, data: bytes, mode: int = 0o600) -> Path:
+    path.write_bytes(data)
+    path.chmod(mode)
+    return path
+
+
+def test_a_signing_key_is_read_from_pem(tmp_path: Path) -> None:
+    key = Ed25519PrivateKey.generate()
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    loaded = load_signing_key(written(tmp_path / "k.pem", pem))
+    assert loaded.public_key() == key.public_key()
+
+
+def test_a_signing_key_that_can_not_be_used_says_what_to_do(tmp_path: Path) -> None:
+    key = Ed25519PrivateKey.generate()
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    with pytest.raises(SigningKeyError, match="openssl genpkey"):
+        load_signing_key(tmp_path / "none.pem")
+    with pytest.raises(SigningKeyError, match="chmod 600"):
+        load_signing_key(written(tmp_path / "open.pem", pem, 0o644))
+    with pytest.raises(SigningKeyError, match="not an unencrypted private key"):
+        load_signing_key(written(tmp_path / "bad.pem", b"nothing"))
+    sealed = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"x"))
+    with pytest.raises(SigningKeyError, match="not an unencrypted private key"):
+        load_signing_key(written(tmp_path / "sealed.pem", sealed))
+    other = ec.generate_private_key(ec.SECP256R1()).private_bytes(
+        Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
+    )
+    with pytest.raises(SigningKeyError, match="Ed25519 only"):
+        load_signing_key(written(tmp_path / "ec.pem", other))
