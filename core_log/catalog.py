@@ -4,6 +4,7 @@ Joins the pure decisions of `topics` to the control log and the engines. Must ne
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import TypeVar
@@ -26,6 +27,8 @@ from core_log.topics import (
 )
 from log_format.errors import BadField
 from log_format.topic import check_topic, is_system_topic
+
+log = logging.getLogger("sidegate.core")
 
 T = TypeVar("T")
 
@@ -168,6 +171,8 @@ class Catalog:
         async with self._lock:
             await self._control.change(decide, cause)
             for topic in created:
+                fields = {"topic": topic.name, "by": cause.principal}
+                log.info("topic created", extra={"fields": fields})
                 self._tell(topic)
         return bool(created)
 
@@ -192,6 +197,8 @@ class Catalog:
         async with self._lock:
             await self._control.change(decide, cause)
             for topic in altered:
+                fields = {"topic": name, "version": topic.version, "by": cause.principal}
+                log.info("topic altered", extra={"fields": fields})
                 self._tell(topic)
 
     async def _delete(self, name: str, if_version: int | None, cause: Cause) -> None:
@@ -207,6 +214,7 @@ class Catalog:
 
         async with self._lock:
             await self._control.change(decide, cause)
+            log.info("topic deleted", extra={"fields": {"topic": name, "by": cause.principal}})
             for watcher in self._watchers:
                 watcher(name, None)
             for topic in ended:

@@ -45,7 +45,9 @@ class Core:
         )
         contexts = None
         if config.tls is not None and not config.listen.is_unix:
-            contexts = ReloadingContexts(config.tls, client_ca=config.tls.ca)
+            contexts = ReloadingContexts(
+                config.tls, client_ca=config.tls.ca, environment=config.environment
+            )
         self.api = PrivateApi(
             config,
             self.storage,

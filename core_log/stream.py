@@ -103,6 +103,7 @@ class Stream:
         credit: int,
         follow: bool,
         heartbeat_s: float = HEARTBEAT_S,
+        stall_s_max: float = STALL_S_MAX,
     ) -> None:
         self._log = log
         self._outlet = outlet
@@ -116,6 +117,7 @@ class Stream:
         self._loop = asyncio.get_running_loop()
         self._last_sent = self._loop.time()
         self._heartbeat_s = heartbeat_s
+        self._stall_s_max = stall_s_max
         self._heartbeat: asyncio.TimerHandle | None = None
         self._wake = asyncio.Event()
 
@@ -224,12 +226,11 @@ class Stream:
         if self._outlet.room:
             return
         try:
-            async with asyncio.timeout(STALL_S_MAX):
+            async with asyncio.timeout(self._stall_s_max):
                 await self._outlet.drained()
         except TimeoutError as error:
-            raise StreamEnded(
-                "stalled", f"the reader's socket took nothing for {STALL_S_MAX:.0f} s"
-            ) from error
+            text = f"the reader's socket took nothing for {self._stall_s_max:.0f} s"
+            raise StreamEnded("stalled", text) from error
 
     def _grow(self, log: TopicLog) -> None:
         added = range(len(self._reader.positions), log.topic.partitions)

@@ -1,10 +1,12 @@
 """How the core is reached: over mTLS with a check of its SPIFFE id, or through a Unix socket."""
 
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import aiohttp
 
 from gatekeeper.config import CoreConfig
+from gatekeeper.core_requests import Dialer, TcpDialer, UnixDialer
 from gatekeeper.upstream import CoreClient
 from hosting.connector import SpiffeConnector
 from hosting.tls import ReloadingContexts
@@ -43,15 +45,20 @@ class SocketConnectors:
 def core_client(core: CoreConfig, contexts: ReloadingContexts) -> CoreClient:
     """The client of the core that the configuration names."""
     connectors: CoreConnectors | SocketConnectors
+    dialer: Dialer
     if core.unix is not None:
         url, connectors = "http://core", SocketConnectors(core.unix)
+        dialer = UnixDialer(core.unix)
     elif core.url is not None and core.spiffe_id is not None:
         url, connectors = core.url, CoreConnectors(contexts, core.spiffe_id)
+        where = urlsplit(url)
+        dialer = TcpDialer(contexts, where.hostname or "", where.port or 443, core.spiffe_id)
     else:
         raise ValueError("core: give url and spiffe_id, or unix")
     return CoreClient(
         url,
         connectors,
+        dialer,
         connections_max=core.connections_max,
         connect_timeout_s=core.connect_timeout,
         answer_timeout_s=core.answer_timeout,

@@ -102,7 +102,7 @@ class Dispatch:
     ) -> web.StreamResponse:
         if self.draining:
             raise Draining("this gatekeeper takes no new work; ask another one", 1.0)
-        query = known_query(request.query, route.query)
+        query = known_query(request.query, route.query) if "?" in request.raw_path else {}
         caller = await self._gate.admit(request)
         return await self._handlers[route.name](Call(request, route, caller, name, query))
 

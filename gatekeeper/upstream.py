@@ -11,12 +11,13 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from types import MappingProxyType
+from typing import Final, Protocol
+from urllib.parse import quote, urlsplit
 
 import aiohttp
-from aiohttp.abc import AbstractStreamWriter
 
-from gatekeeper.append import Buffer
+from gatekeeper.core_requests import Buffer, CoreLost, CoreRequests, Dialer
 from gatekeeper.errors import CoreUnavailable
 from log_format.limits import BODY_BYTES_MAX, ENVELOPE_BYTES_MAX
 
@@ -25,11 +26,9 @@ log = logging.getLogger("sidegate.gatekeeper.upstream")
 FRAMES_TYPE: Final = "application/vnd.sidegate.frames"
 RETRY_AFTER_S: Final = 1.0
 """What callers are told while the core is away: its restart takes about a second."""
-WRITE_BYTES: Final = 256 * 1024
-"""Written to the core in one piece: large enough for few calls, small enough to interleave."""
 ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
 """A whole JSON answer of the core: a list of 10,000 topics comes to about 4 MiB."""
-CONTROL_BYTES_MAX: Final = 1024 * 1024
+_NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 PASSED_BACK: Final = (
     "Content-Type",
     "ETag",
@@ -61,36 +60,16 @@ class OnBehalf:
     def headers(self) -> dict[str, str]:
         """As the core reads them."""
         return {
-            "Sidegate-Principal": self.principal,
-            "Sidegate-Decision": self.decision,
-            "Sidegate-Request-Id": self.request_id,
+            "Sidegate-Principal": header_text(self.principal),
+            "Sidegate-Decision": header_text(self.decision),
+            "Sidegate-Request-Id": header_text(self.request_id),
         }
 
 
-class Frames(aiohttp.Payload):
-    """A request body made of buffers: joined in pieces of bounded size, never as a whole."""
-
-    _autoclose = True
-
-    def __init__(self, buffers: Sequence[Buffer]) -> None:
-        super().__init__(buffers, content_type=FRAMES_TYPE)
-        self._size = sum(map(len, buffers))
-
-    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
-        raise TypeError(f"frames are not text to decode as {encoding} ({errors})")
-
-    async def write(self, writer: AbstractStreamWriter) -> None:
-        pending: list[Buffer] = []
-        size = 0
-        for buffer in self._value:
-            pending.append(buffer)
-            size += len(buffer)
-            if size >= WRITE_BYTES:
-                await writer.write(b"".join(pending) if len(pending) > 1 else pending[0])
-                pending.clear()
-                size = 0
-        if pending:
-            await writer.write(b"".join(pending))
+def header_text(text: str) -> str:
+    """A name as a header's value: what is not printable ASCII is percent-encoded, so that no name
+    can end a line."""
+    return text if text.isascii() and text.isprintable() else quote(text, safe=" /:@")
 
 
 class Connectors(Protocol):
@@ -155,8 +134,8 @@ async def _close_later(session: aiohttp.ClientSession, after_s: float) -> None:
 class CoreClient:
     """A hosting component. `last_error` is None while the core answers.
 
-    One session for requests with a bounded pool; streams are upgraded connections and come from a
-    second one, so that many streams can't take the last connection from the appends.
+    Appends have connections of their own (`core_requests.py`). Streams are upgraded connections
+    and come from another session than reads and the rest, so that they can't take their places.
     """
 
     name = "upstream"
@@ -165,6 +144,7 @@ class CoreClient:
         self,
         base_url: str,
         connectors: Connectors,
+        dialer: Dialer,
         *,
         connections_max: int,
         connect_timeout_s: float,
@@ -176,6 +156,11 @@ class CoreClient:
         )
         self._requests = _Pool(connectors, connections_max, self._timeout)
         self._streams = _Pool(connectors, 0, self._timeout)
+        self._appends = CoreRequests(
+            dialer, connections_max=connections_max, connect_timeout_s=connect_timeout_s
+        )
+        self._append_head = f"POST /v1/append HTTP/1.1\r\nHost: {urlsplit(base_url).netloc}\r\n"
+        self._answer_timeout_s = answer_timeout_s
         self.last_error: str | None = "not asked yet"
         self.last_answer_at: float | None = None
 
@@ -187,14 +172,25 @@ class CoreClient:
 
     async def stop(self) -> None:
         """Close every connection to the core."""
+        self._appends.close()
         await self._requests.close()
         await self._streams.close()
 
     async def append(self, buffers: Sequence[Buffer], behalf: OnBehalf) -> Answer:
         """Hand frames to the core."""
-        headers = behalf.headers()
-        headers["Content-Type"] = FRAMES_TYPE
-        return await self._ask("POST", "/v1/append", headers, data=Frames(buffers))
+        head = (
+            f"{self._append_head}Content-Type: {FRAMES_TYPE}\r\n"
+            f"Content-Length: {sum(map(len, buffers))}\r\n"
+            f"Sidegate-Principal: {header_text(behalf.principal)}\r\n"
+            f"Sidegate-Decision: {header_text(behalf.decision)}\r\n"
+            f"Sidegate-Request-Id: {header_text(behalf.request_id)}\r\n\r\n"
+        )
+        try:
+            reply = await self._appends.ask(head.encode("ascii"), buffers, self._answer_timeout_s)
+        except (CoreLost, TimeoutError) as error:
+            raise self._failed(error) from error
+        self._answered()
+        return Answer(reply.status, _NO_HEADERS, reply.body)
 
     async def ask(
         self,
@@ -222,7 +218,7 @@ class CoreClient:
         headers: Mapping[str, str],
         *,
         query: Mapping[str, str] | None = None,
-        data: Any = None,
+        data: bytes | None = None,
         timeout_s: float | None = None,
     ) -> Answer:
         async with self._open(method, path, headers, query, data, timeout_s) as response:
@@ -269,7 +265,7 @@ class CoreClient:
         path: str,
         headers: Mapping[str, str],
         query: Mapping[str, str] | None,
-        data: Any,
+        data: bytes | None,
         timeout_s: float | None,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         session = self._requests.session()

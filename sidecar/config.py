@@ -108,6 +108,8 @@ class LimitsConfig:
     """How long a publish waits for its outcome where it names no timeout_ms."""
     timeout_max: Seconds = 300.0
     """The longest timeout_ms that an app may ask for."""
+    connections_max: int = 4_096
+    """Open connections of apps; each costs a file descriptor."""
     streams_max: int = 2_000
     """Open subscriptions; each holds a connection to a gatekeeper and up to stream_bytes_max."""
     stream_bytes_max: ByteSize = 1024 * 1024
@@ -124,7 +126,12 @@ class LimitsConfig:
                 "message_bytes_max",
                 f"must lie between 1 and {MESSAGE_BYTES_CEILING // 1024 // 1024}MiB",
             )
-        for name in ("ring_entries_max", "streams_max", "requests_in_flight_max"):
+        for name in (
+            "ring_entries_max",
+            "connections_max",
+            "streams_max",
+            "requests_in_flight_max",
+        ):
             if getattr(self, name) < 1:
                 yield name, "must be at least 1"
         if self.ring_bytes_max < self.message_bytes_max:

@@ -37,14 +37,15 @@ class PublishHandlers:
     async def publish(self, request: web.Request) -> web.Response:
         """One message."""
         query = parse_query(request.query, PublishQuery)
-        timeout_s = self._patience(query.timeout_ms)
+        timeout_s = self.patience(query.timeout_ms)
         body = await read_body(request, self.body_bytes_max)
         message = parse_publish(body, time.time_ns() // 1000, self._message_bytes_max)
         outcome = await self._publisher.publish(message, Ack(query.ack), timeout_s)
         status, answer = outcome_json(outcome)
         return web.Response(status=status, body=answer, content_type="application/json")
 
-    def _patience(self, timeout_ms: int | None) -> float:
+    def patience(self, timeout_ms: int | None) -> float:
+        """How long a publish waits, in seconds, or BadQuery."""
         if timeout_ms is None:
             return self._timeout_s
         if timeout_ms > self._timeout_s_max * 1000:

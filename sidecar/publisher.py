@@ -65,6 +65,7 @@ class Publisher:
         self._sweeper: asyncio.TimerHandle | None = None
         self._wait_for_room: dict[Lane, deque[Entry]] = {}
         self._order = -1
+        self._lookups: set[asyncio.Task[None]] = set()
         self.lanes: dict[tuple[str, int], Lane] = {}
         uplink.on_settled, uplink.on_state = self._settled, self._link_changed
         uplink.on_lost = self._lost
@@ -76,26 +77,39 @@ class Publisher:
         self, payload: Message | Lines, ack: Ack, timeout_s: float, partition: int | None = None
     ) -> Outcome:
         """Publish and wait for the outcome; a refusal is raised."""
-        if self._directory.known(payload.topic) is None and self._uplink.connected:
-            await self._directory.lookup(payload.topic)
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
 
         def reply(outcome: Outcome) -> None:
             if not future.done():
                 future.set_result(outcome)
 
-        self.accept(Entry(payload, ack, reply), timeout_s, partition)
+        self.submit(Entry(payload, ack, reply), timeout_s, partition)
         outcome = await future
         if isinstance(outcome, SidecarError):
             raise outcome
         return outcome
 
-    def knows(self, topic: str) -> bool:
-        """Whether `accept` can place a message of this topic without asking anybody."""
-        return self._directory.known(topic) is not None or not self._uplink.connected
-
-    def accept(self, entry: Entry, timeout_s: float, partition: int | None = None) -> None:
+    def submit(self, entry: Entry, timeout_s: float, partition: int | None = None) -> None:
         """Take responsibility for `entry`: its reply is called, once, in any case."""
+        topic = entry.payload.topic
+        if self._directory.known(topic) is None and self._uplink.connected:
+            task = asyncio.create_task(self._look_up(entry, timeout_s, partition))
+            self._lookups.add(task)
+            task.add_done_callback(self._lookups.discard)
+        else:
+            self._accept(entry, timeout_s, partition)
+
+    async def _look_up(self, entry: Entry, timeout_s: float, partition: int | None) -> None:
+        """Learn how the topic is divided first; that takes one question for all who wait."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._directory.lookup(entry.payload.topic)
+        except TimeoutError:
+            # Its partition is not known; every topic has a first one, and order must not suffer.
+            pass
+        self._accept(entry, timeout_s, partition)
+
+    def _accept(self, entry: Entry, timeout_s: float, partition: int | None = None) -> None:
         payload = entry.payload
         if partition is None:
             key = payload.key if isinstance(payload, Message) else None

@@ -6,16 +6,18 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
+from hosting.health import add_health_routes
 from hosting.lifecycle import Readiness, Service
 from hosting.metrics import HttpMetrics, new_registry
 from hosting.tls import ReloadingContexts, TlsFiles
-from hosting.web import HttpSite, add_health_routes
+from hosting.web import HttpLimits, HttpSite
 from sidecar.app import json_response, make_app
 from sidecar.batch import Batch
 from sidecar.config import SidecarConfig
 from sidecar.counters import Counters
 from sidecar.credentials import CredentialSource
 from sidecar.directory import Directory
+from sidecar.fast_publish import FastFront
 from sidecar.gateway import Gateway
 from sidecar.guard import Guard
 from sidecar.http_publish import PublishHandlers
@@ -35,6 +37,9 @@ from sidecar.topic_stream import TopicStream
 from sidecar.uplink import Uplink
 
 log = logging.getLogger("sidegate.sidecar")
+
+BODY_S_MAX = 24 * 3600.0
+"""An app may stream lines for as long as it likes; whoever reaches this port is on our side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +61,9 @@ def build(config: SidecarConfig) -> Service:
 def assemble(config: SidecarConfig) -> Assembly:
     """The same, with its parts."""
     limits, counters = config.limits, Counters()
+    guard = Guard.of(config.allowed_hosts)
     files = TlsFiles(config.tls.certificate, config.tls.key, config.tls.ca)
-    contexts = ReloadingContexts(files)
+    contexts = ReloadingContexts(files, environment=config.environment)
     credentials = CredentialSource(files, contexts, _client(config), issuer_ca=config.oauth.ca)
     gateway = Gateway(config.gatekeepers, config.gatekeeper_id, credentials)
     directory = Directory(gateway)
@@ -130,14 +136,30 @@ def assemble(config: SidecarConfig) -> Assembly:
             "delete_topic": topics.delete_topic,
             "status": show_status,
         },
-        Guard.of(config.allowed_hosts),
+        guard,
     )
     registry = new_registry()
     registry.register(StatusCollector(status))
     service = Service("sidecar", components=[contexts, credentials, gateway, outbox, uplink])
     add_health_routes(app, service, registry)
-    site = HttpSite("apps", app, config.listen, metrics=HttpMetrics(registry))
+    front = FastFront(
+        publisher,
+        guard,
+        message_bytes_max=limits.message_bytes_max,
+        body_bytes_max=publishing.body_bytes_max,
+        patience=publishing.patience,
+        connections_max=limits.connections_max,
+    )
+    site = HttpSite(
+        "apps",
+        app,
+        config.listen,
+        limits=HttpLimits(body_s_max=BODY_S_MAX, connections_max=limits.connections_max),
+        metrics=HttpMetrics(registry),
+        front=front.wrap,
+    )
     service.add(site)
+    service.add(front)
     service.add_check("tls", contexts.readiness)
     service.add_check("promises", lambda: _readiness(uplink, outbox))
     return Assembly(service, site, uplink, publisher, outbox)

@@ -321,7 +321,7 @@ def eventually() -> Callable[[Callable[[], object]], Any]:
 
     async def eventually(condition: Callable[[], object]) -> None:
         async with asyncio.timeout(10):
-            while not condition():
+            while not condition():  # noqa: ASYNC110 - no event tells of it
                 await asyncio.sleep(0.002)
 
     return eventually

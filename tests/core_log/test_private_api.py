@@ -3,6 +3,7 @@
 import asyncio
 import os
 import stat
+import time
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,6 @@ class SlowSyncs(OsFiles):
                 return getattr(file, name)
 
             def sync(self) -> None:
-                import time
-
                 time.sleep(0.2)
                 file.sync()
 

@@ -15,7 +15,7 @@ from core_log.log_errors import Damaged
 from core_log.memory_topics import MemoryTopics
 from core_log.options import LogOptions, Retention
 from core_log.results import Appended, ReadResult
-from core_log.stream import HEARTBEAT_S, Stream, StreamEnded, StreamTotals, begin_at
+from core_log.stream import HEARTBEAT_S, STALL_S_MAX, Stream, StreamEnded, StreamTotals, begin_at
 from core_log.stream_messages import FromOffsets, FromTime, Open
 from core_log.streams import Broadcast
 from core_log.topic_log import TopicLog, UnknownPartition
@@ -366,3 +366,25 @@ async def test_a_full_socket_gets_no_heartbeat(
     await asyncio.sleep(0.02)
     stream.close()
     assert [text["type"] for text in pipe.texts] == ["opened"]
+
+
+async def test_a_reader_that_takes_nothing_for_too_long_is_given_up(
+    engine: EmbeddedEngine, broadcast: Broadcast, frames: Any
+) -> None:
+    assert STALL_S_MAX >= 60, "a reader may pause"
+    await engine.append([frames.frame("orders", [b"a"])])
+    stream = Stream(
+        topic_of(engine),
+        Pipe(limit=0),
+        broadcast,
+        StreamTotals(),
+        positions={0: 0},
+        credit=10**6,
+        follow=True,
+        stall_s_max=0.001,
+    )
+    stream.open()
+    with pytest.raises(StreamEnded, match="took nothing") as caught:
+        await stream.run()
+    assert caught.value.code == "stalled"
+    stream.close()

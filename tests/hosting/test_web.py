@@ -2,8 +2,9 @@
 
 import asyncio
 import ssl
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from aiohttp import web
@@ -339,3 +340,38 @@ async def test_a_site_that_tells_about_the_service_serves_to_the_end(
     site = await serve(stage.app, serves_while_draining=True)
     await site.drain()
     assert (await (await call(site)).get("/quick")).status == 200
+
+
+class Greeter(asyncio.Protocol):
+    """Answers connections that begin with `hi` itself, and hands the others to the site."""
+
+    def __init__(self, make: Callable[[], asyncio.Protocol]) -> None:
+        self._make = make
+        self._transport: asyncio.BaseTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        transport = cast(asyncio.Transport, self._transport)
+        if data.startswith(b"hi"):
+            transport.write(b"hello")
+            transport.close()
+            return
+        behind = self._make()
+        transport.set_protocol(behind)
+        behind.connection_made(transport)
+        behind.data_received(data)
+
+
+async def test_what_stands_before_a_site_may_answer_or_hand_on(
+    stage: Stage, serve: Any, call: Any
+) -> None:
+    site = await serve(stage.app, front=lambda make: lambda: Greeter(make))
+    greeted = await call(site)
+    await greeted.send(b"hi\r\n")
+    assert await greeted.reader.read() == b"hello"
+    handed_on = await call(site)
+    assert (await handed_on.get("/quick")).body == b"ok"
+    await site.drain()
+    assert (await handed_on.get("/quick")).status == 503

@@ -37,16 +37,19 @@ class Inode:
     """Writes (position, bytes) and truncations (size, None) since the last sync, in order."""
 
     def write(self, position: int, data: bytes) -> None:
-        self.cache[len(self.cache) : position] = bytes(max(position - len(self.cache), 0))
-        self.cache[position : position + len(data)] = data
+        apply((position, data), self.cache)
         self.pending.append((position, data))
 
     def truncate(self, size: int) -> None:
-        del self.cache[size:]
+        apply((size, None), self.cache)
         self.pending.append((size, None))
 
     def sync(self) -> None:
-        self.medium = bytes(self.cache)
+        """Only what is owed is written: pages that count as clean are not."""
+        medium = bytearray(self.medium)
+        for change in self.pending:
+            apply(change, medium)
+        self.medium = bytes(medium)
         self.pending.clear()
 
     def after_crash(self, random: Random) -> bytes:
@@ -54,14 +57,9 @@ class Inode:
         if not self.pending:
             return self.medium
         versions = [bytearray(self.medium)]
-        for position, data in self.pending:
-            now = bytearray(versions[-1])
-            if data is None:
-                del now[position:]
-            else:
-                now[len(now) : position] = bytes(max(position - len(now), 0))
-                now[position : position + len(data)] = data
-            versions.append(now)
+        for change in self.pending:
+            versions.append(bytearray(versions[-1]))
+            apply(change, versions[-1])
         calm = random.random() < 0.3
         size = len(versions[-1] if calm else random.choice(versions))
         content = bytearray()
@@ -71,6 +69,16 @@ class Inode:
             lost = b"\0" if random.random() < 0.9 else random.randbytes(1)
             content += sector.ljust(min(SECTOR, size - begin), lost)[: size - begin]
         return bytes(content)
+
+
+def apply(change: tuple[int, bytes | None], content: bytearray) -> None:
+    """Do one write or truncation."""
+    position, data = change
+    if data is None:
+        del content[position:]
+    else:
+        content[len(content) : position] = bytes(max(position - len(content), 0))
+        content[position : position + len(data)] = data
 
 
 class Disk:
