@@ -197,7 +197,7 @@ class ControlLog:
         first = self._engine.end_offset(SNAPSHOTS_TOPIC, 0)
         now_us = self._clock.now_us()
         key = b"%d" % first
-        facts = snapshot(self._state, now_us=now_us)
+        facts = list(snapshot(self._state, now_us=now_us))
         records = (encode_record(Record(fact, now_us)) for fact in facts)
         frames = [
             control_frame(SNAPSHOTS_TOPIC, chunk, now_us, key=key)
@@ -206,6 +206,8 @@ class ControlLog:
         end = orjson.dumps({"next_offset": self._engine.end_offset(RECORDS_TOPIC, 0)})
         frames.append(control_frame(SNAPSHOTS_TOPIC, [end], now_us, key=key, identity=_END))
         await self._append(*frames)
+        # What a restart would know: without what the snapshot has let go.
+        self._state = apply(EMPTY, facts)
         self._snapshot_first = first
         self._since_snapshot = 0
 

@@ -130,11 +130,11 @@ def apply(state: ControlState, facts: Iterable[Fact]) -> ControlState:
 
 
 def snapshot(state: ControlState, *, now_us: int) -> Iterator[Fact]:
-    """Facts whose fold over an empty state is `state`, without what has expired by now."""
+    """Facts whose fold over an empty state is `state`, without what may be forgotten by now."""
     for topic in state.topics.values():
         yield TopicPut(topic)
     for revocation in state.revocations.values():
-        if revocation.in_force(now_us):
+        if not revocation.forgettable(now_us):
             yield Revoked(revocation)
     yield Versions(state.version, state.revocations_version)
 

@@ -50,7 +50,12 @@ class Folder:
 
 
 def look_into(files: Files, directory: Path) -> Folder:
-    """List the segments with their heads, and remove what an interrupted write has left."""
+    """List the segments with their heads, and remove what an interrupted write has left.
+
+    The names are made durable first: what a process saw that was killed, and what it built on,
+    must not be undone by a later loss of power.
+    """
+    files.sync_directory(directory)
     segments = []
     names = files.names(directory)
     for name in sorted(names):

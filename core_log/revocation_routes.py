@@ -35,7 +35,7 @@ class RevocationRoutes:
         app.router.add_post("/v1/revocations", self.revoke)
 
     async def list(self, request: web.Request) -> web.Response:
-        """Revocations in force that are newer than `after`; waits for one where there is none."""
+        """Revocations that are newer than `after`; waits for one where there is none."""
         query = Query(request.query.items())
         after = query.integer("after", 0)
         wait_s = query.integer("wait_ms", 0, most=WAIT_MS_MAX) / 1000
@@ -69,10 +69,7 @@ class RevocationRoutes:
 
     def _answer(self, state: ControlState, after: int) -> dict[str, object]:
         revocations = newer_than(
-            state.revocations.values(),
-            after,
-            newest=state.revocations_version,
-            now_us=self._clock.now_us(),
+            state.revocations.values(), after, newest=state.revocations_version
         )
         return {
             "version": state.revocations_version,

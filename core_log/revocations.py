@@ -1,4 +1,8 @@
-"""Revocations: tokens, clients and certificates that gatekeepers must refuse. Values, pure."""
+"""Revocations: tokens, clients and certificates that gatekeepers must refuse. Values, pure.
+
+The last revocation of a thing counts. One whose end has passed lifts those before it, so it has to
+reach every gatekeeper too: it is kept, and sent, for a day after its end.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,6 +15,8 @@ Kind = Literal["token_id", "client", "certificate"]
 
 REVOCATIONS_MAX: Final = 100_000
 """In force at a time: about 20 MB of control state. Give each an end, so that they go again."""
+KEPT_AFTER_END_US: Final = 86_400_000_000
+"""A gatekeeper that could not reach the core for a day begins anew, with everything in force."""
 REASON_BYTES_MAX: Final = 512
 """A sentence for the operator who wonders later."""
 
@@ -48,13 +54,15 @@ class Revocation:
         """False once its end has passed."""
         return self.until_us is None or self.until_us > now_us
 
+    def forgettable(self, now_us: int) -> bool:
+        """True once its end has passed for so long that every gatekeeper knows."""
+        return not self.in_force(now_us - KEPT_AFTER_END_US)
+
 
 def parse_revocation(value: object, *, now_us: int, version: int) -> Revocation:
     """A revocation from a request. Raises BadRevocation with every problem in it."""
     fields = Fields(value, BadRevocation, what="a revocation")
     revocation = _parse(fields, at_us=now_us, version=version)
-    if not revocation.in_force(now_us):
-        fields.problem("until_us", "lies in the past; give a later time, or null for ever")
     fields.finish()
     return revocation
 
@@ -103,15 +111,13 @@ def revocation_record(revocation: Revocation) -> dict[str, object]:
     return {**revocation_json(revocation), "version": revocation.version}
 
 
-def newer_than(
-    revocations: Iterable[Revocation], after: int, *, newest: int, now_us: int
-) -> list[Revocation]:
-    """Those in force with a version above `after`, oldest first.
+def newer_than(revocations: Iterable[Revocation], after: int, *, newest: int) -> list[Revocation]:
+    """Those with a version above `after`, oldest first.
 
     An `after` above the newest version comes from another life of this log (a restored backup):
     its owner gets everything.
     """
     if after > newest:
         after = 0
-    wanted = [each for each in revocations if each.version > after and each.in_force(now_us)]
+    wanted = [each for each in revocations if each.version > after]
     return sorted(wanted, key=lambda each: each.version)

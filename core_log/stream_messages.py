@@ -12,8 +12,8 @@ from core_log.topics import PARTITIONS_MAX
 from log_format.errors import BadField
 from log_format.topic import check_any_topic
 
-CREDIT_BYTES_MAX: Final = 2**40
-"""What one message may grant: more than anybody reads, and far from overflowing a sum."""
+CREDIT_BYTES_MAX: Final = INTEGER_MAX
+"""What one message may grant: as much as JSON says exactly, which is as good as no limit."""
 
 
 class BadMessage(Exception):

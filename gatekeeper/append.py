@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any, Final
 
-from gatekeeper.core_requests import Buffer
 from gatekeeper.decisions import Ruling
 from gatekeeper.provenance import Sealer
 from gatekeeper.quotas import OverQuota
@@ -24,6 +23,7 @@ FRAMES_MAX: Final = 1024
 """Frames of one request: each costs a signature, so this bounds one request's work to about 60 ms,
 done in slices."""
 
+Buffer = bytes | memoryview
 Result = dict[str, Any]
 
 

@@ -1,8 +1,8 @@
 """Whole requests to the core over kept connections, with as little between them as possible.
 
 Every batch passes here, and a general HTTP client costs more than all decisions together, so this
-speaks the little HTTP/1.1 that appends need: one request at a time on a connection, an answer with a
-Content-Length. Anything else ends the connection. The core's identity is checked on each new one.
+speaks the little HTTP/1.1 that appends need: one request at a time on a connection, and an answer
+with a Content-Length. Anything else ends the connection. The core is identified on each new one.
 Knows nothing of frames, routes or callers. Lives in one event loop.
 """
 
@@ -26,7 +26,7 @@ ANSWER_BYTES_MAX: Final = 4 * 1024 * 1024
 WRITE_BYTES: Final = 256 * 1024
 """Written in one piece: few calls for a usual request, bounded buffers for a large one."""
 IDLE_S_MAX: Final = 10.0
-"""The core closes an idle connection after 15 s; ours go first, so that none is used as it closes."""
+"""The core closes idle connections after 15 s; ours go first, so that none is used as it closes."""
 
 
 class CoreLost(Exception):

@@ -63,7 +63,7 @@ class Publishing:
         """Always 200 once the frames could be read: each frame has its own result, so that one
         request may carry batches of many topics."""
         began = time.perf_counter()
-        if call.request.headers.get("Content-Type") != FRAMES_TYPE:
+        if call.request.headers.get("Content-Type", "").lower() != FRAMES_TYPE:
             raise BadRequest(f"Content-Type: must be {FRAMES_TYPE}")
         core_s = 0.0
         async with self._intake.body(call.request, self._request_bytes_max) as body:

@@ -23,7 +23,8 @@ BUCKETS_MAX: Final = 10_000
 """Principals that are counted at once. The one that sent least recently is forgotten first, and
 with it at most a debt; its next batch finds a full bucket. About 3 MB."""
 ROUNDING: Final = 1e-9
-"""The part of a bucket that floating point may lose between a wait and its end."""
+"""Added to every wait, in seconds and as a part of it, for what floating point loses: whoever comes
+back exactly when told must not be told again."""
 STREAM_RETRY_S: Final = 5.0
 """When to ask again for a stream: nobody knows when another one ends."""
 
@@ -71,8 +72,9 @@ class _Bucket:
         self.level = min(most, self.level + max(0.0, now - self.at_s) * rate)
         self.at_s = max(self.at_s, now)
         needed = min(cost, most)
-        # Without the tolerance, whoever comes back exactly when told could be told again.
-        return 0.0 if self.level >= needed - most * ROUNDING else (needed - self.level) / rate
+        if self.level >= needed:
+            return 0.0
+        return (needed - self.level) / rate * (1.0 + ROUNDING) + ROUNDING
 
 
 @dataclass(slots=True)

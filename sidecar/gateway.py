@@ -7,63 +7,40 @@ gatekeeper is tried at once; where it may have, the caller is told, for only it 
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
+from urllib.parse import urlencode
 
 import aiohttp
-import orjson
 from aiohttp import hdrs
 
 from hosting.connector import SpiffeConnector, WrongServer
+from hosting.tls import ClientTls
 from log_format.limits import BODY_BYTES_MAX, ENVELOPE_BYTES_MAX
+from sidecar.answer_parser import Answer
 from sidecar.credentials import Credentials, CredentialSource
 from sidecar.errors import Denied, OverQuota
+from sidecar.wire import CONNECT_TIMEOUT_S, Unreachable, Wire
+
+__all__ = ["Answer", "Gateway", "Unreachable"]
 
 log = logging.getLogger("sidegate.sidecar")
 
 FRAMES_TYPE: Final = "application/vnd.sidegate.frames"
-CONNECT_TIMEOUT_S: Final = 3.0
-"""TCP and TLS to a gatekeeper: a lost packet or two included; then the next one is tried."""
 ANSWER_TIMEOUT_S: Final = 10.0
 """For the answer to an append: a core on a slow disk needs a second or two."""
 TOKEN_WAIT_S: Final = 5.0
 """How long a request waits for the very first token, or for one in place of a refused one."""
-ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
-"""A gatekeeper's whole answer: its read limit of 8 MiB, and a batch that goes beyond it."""
-KEEPALIVE_S: Final = 10.0
-"""Below the 15 s after which a gatekeeper closes: no request meets a closing connection."""
-OLD_SESSION_S: Final = 30.0
+OLD_CONNECTIONS_S: Final = 30.0
 """How long connections of an old certificate may finish what they carry."""
 
 
-class Unreachable(Exception):
-    """No whole answer came. `sent` is False only where surely nothing reached a gatekeeper."""
-
-    def __init__(self, reason: str, *, sent: bool) -> None:
-        super().__init__(reason)
-        self.sent = sent
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A gatekeeper's whole answer."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-
-    def document(self) -> Any:
-        """The body as JSON, or None where it is none."""
-        try:
-            return orjson.loads(self.body)
-        except orjson.JSONDecodeError:
-            return None
-
-
 class Gateway:
-    """A hosting component. Belongs to the event loop."""
+    """A hosting component. Belongs to the event loop.
+
+    `on_lost` is called when the gatekeeper in use has closed a connection that was idle.
+    """
 
     name = "gateway"
 
@@ -74,9 +51,11 @@ class Gateway:
         self._at = 0
         self._gatekeeper_id = gatekeeper_id
         self._credentials = credentials
-        self._session: aiohttp.ClientSession | None = None
-        self._session_version = 0
+        self._tls: ClientTls | None = None
+        self._wires: list[Wire] = []
+        self._streams: aiohttp.ClientSession | None = None
         self._closing: set[asyncio.Task[None]] = set()
+        self.on_lost: Callable[[], None] = lambda: None
 
     @property
     def url(self) -> str:
@@ -94,13 +73,14 @@ class Gateway:
         for task in self._closing:
             task.cancel()
         await asyncio.gather(*self._closing, return_exceptions=True)
-        if self._session is not None:
-            await self._session.close()
+        for wire in self._wires:
+            wire.abort()
+        if self._streams is not None:
+            await self._streams.close()
 
     async def append(self, frames: Sequence[bytes]) -> Answer:
         """Send frames in one request."""
-        body = frames[0] if len(frames) == 1 else b"".join(frames)
-        return await self.ask("POST", "/v1/append", body=body, content_type=FRAMES_TYPE)
+        return await self.ask("POST", "/v1/append", body=frames, content_type=FRAMES_TYPE)
 
     async def ask(
         self,
@@ -108,25 +88,26 @@ class Gateway:
         path: str,
         *,
         query: Mapping[str, str] | None = None,
-        body: bytes | None = None,
+        body: Sequence[bytes] | None = None,
         content_type: str = "application/json",
         timeout_s: float = ANSWER_TIMEOUT_S,
     ) -> Answer:
         """One request with a whole answer, at the first gatekeeper that can be reached."""
-        answer = await self._ask(method, path, query, body, content_type, timeout_s)
+        target = f"{path}?{urlencode(query)}" if query else path
+        answer = await self._ask(method, target, body, content_type, timeout_s)
         if answer.status == 401:
             # Nothing was done with the request; a token that was revoked or bound to an older
             # certificate is replaced, once.
-            answer = await self._ask(method, path, query, body, content_type, timeout_s)
+            answer = await self._ask(method, target, body, content_type, timeout_s)
         return answer
 
     @asynccontextmanager
     async def stream(self) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
         """A WebSocket to a gatekeeper, closed at the end of the block."""
         pair = await self._pair()
-        session = self._use(pair)
+        self._use(pair.tls)
         try:
-            socket = await session.ws_connect(
+            socket = await self._session(pair.tls).ws_connect(
                 f"{self.url}/v1/stream",
                 headers={hdrs.AUTHORIZATION: f"Bearer {pair.token}"},
                 compress=0,
@@ -144,7 +125,9 @@ class Gateway:
                 raise Denied(detail) from error
             raise Unreachable(detail, sent=True) from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise self._failed(error) from error
+            reason = f"{self.url}: {str(error) or type(error).__name__}"
+            sent = not isinstance(error, aiohttp.ClientConnectorError | WrongServer)
+            raise self._failed(Unreachable(reason, sent=sent)) from error
         try:
             yield socket
         finally:
@@ -153,37 +136,26 @@ class Gateway:
     async def _ask(
         self,
         method: str,
-        path: str,
-        query: Mapping[str, str] | None,
-        body: bytes | None,
+        target: str,
+        body: Sequence[bytes] | None,
         content_type: str,
         timeout_s: float,
     ) -> Answer:
         pair = await self._pair()
-        session = self._use(pair)
-        headers = {hdrs.AUTHORIZATION: f"Bearer {pair.token}"}
-        if body is not None:
-            headers[hdrs.CONTENT_TYPE] = content_type
-        timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=CONNECT_TIMEOUT_S)
+        self._use(pair.tls)
         for left in range(len(self._urls) - 1, -1, -1):
+            wire = self._wires[self._at]
+            head = _head(method, target, wire.host_header, pair, body, content_type)
             try:
-                async with session.request(
-                    method,
-                    self.url + path,
-                    params=query,
-                    data=body,
-                    headers=headers,
-                    timeout=timeout,
-                    allow_redirects=False,
-                ) as response:
-                    whole = await _read_bounded(response)
-                    if response.status == 401:
-                        self._credentials.refused(pair.token)
-                    return Answer(response.status, response.headers, whole)
-            except (aiohttp.ClientError, TimeoutError, OSError) as error:
-                failure = self._failed(error)
+                answer = await wire.exchange(head, body or (), timeout_s)
+            except Unreachable as failure:
+                self._failed(failure)
                 if failure.sent or not left:
-                    raise failure from error
+                    raise
+                continue
+            if answer.status == 401:
+                self._credentials.refused(pair.token)
+            return answer
         raise AssertionError("the loop over the gatekeepers ends by return or raise")
 
     async def _pair(self) -> Credentials:
@@ -198,47 +170,63 @@ class Gateway:
                 self._credentials.error or "no access token in time", sent=False
             ) from error
 
-    def _use(self, pair: Credentials) -> aiohttp.ClientSession:
-        """The session for a pair; a new certificate begins a new one."""
-        if self._session is None or self._session_version != pair.tls.version:
-            if self._session is not None:
-                task = asyncio.create_task(_close_later(self._session))
-                self._closing.add(task)
-                task.add_done_callback(self._closing.discard)
-            connector = SpiffeConnector(
-                pair.tls.context, [self._gatekeeper_id], limit=0, keepalive_s=KEEPALIVE_S
-            )
-            self._session = aiohttp.ClientSession(
-                connector=connector,
+    def _use(self, tls: ClientTls) -> None:
+        """Make connections with this certificate; those of an older one finish and close."""
+        if self._tls is not None and self._tls.version == tls.version:
+            return
+        self._tls = tls
+        for wire in self._wires:
+            wire.close()
+        self._wires = [
+            Wire(url, tls.context, self._gatekeeper_id, self._lost) for url in self._urls
+        ]
+        if self._streams is not None:
+            task = asyncio.create_task(_close_later(self._streams))
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+            self._streams = None
+
+    def _session(self, tls: ClientTls) -> aiohttp.ClientSession:
+        """The session for streams, made when the first one is opened."""
+        if self._streams is None:
+            self._streams = aiohttp.ClientSession(
+                connector=SpiffeConnector(tls.context, [self._gatekeeper_id], limit=0),
+                timeout=aiohttp.ClientTimeout(sock_connect=CONNECT_TIMEOUT_S),
                 auto_decompress=False,
                 cookie_jar=aiohttp.DummyCookieJar(),
-                skip_auto_headers=("Accept", "Accept-Encoding", "User-Agent", "Content-Type"),
             )
-            self._session_version = pair.tls.version
-        return self._session
+        return self._streams
 
-    def _failed(self, error: BaseException) -> Unreachable:
-        sent = not isinstance(
-            error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError | WrongServer
-        )
-        reason = f"{self.url}: {str(error) or type(error).__name__}"
+    def _failed(self, failure: Unreachable) -> Unreachable:
+        """The next request goes to the next gatekeeper."""
         self._at = (self._at + 1) % len(self._urls)
-        return Unreachable(reason, sent=sent)
+        return failure
+
+    def _lost(self) -> None:
+        self.on_lost()
+
+
+def _head(
+    method: str,
+    target: str,
+    host: bytes,
+    pair: Credentials,
+    body: Sequence[bytes] | None,
+    content_type: str,
+) -> bytes:
+    lines = [
+        f"{method} {target} HTTP/1.1\r\n".encode("ascii"),
+        host,
+        f"Authorization: Bearer {pair.token}\r\n".encode("ascii"),
+    ]
+    if body is not None:
+        size = sum(map(len, body))
+        lines.append(f"Content-Type: {content_type}\r\nContent-Length: {size}\r\n".encode("ascii"))
+    return b"".join([*lines, b"\r\n"])
 
 
 async def _close_later(session: aiohttp.ClientSession) -> None:
     try:
-        await asyncio.sleep(OLD_SESSION_S)
+        await asyncio.sleep(OLD_CONNECTIONS_S)
     finally:
         await session.close()
-
-
-async def _read_bounded(response: aiohttp.ClientResponse) -> bytes:
-    chunks: list[bytes] = []
-    size = 0
-    while chunk := await response.content.readany():
-        size += len(chunk)
-        if size > ANSWER_BYTES_MAX:
-            raise aiohttp.ClientPayloadError(f"the answer is over {ANSWER_BYTES_MAX} bytes")
-        chunks.append(chunk)
-    return chunks[0] if len(chunks) == 1 else b"".join(chunks)

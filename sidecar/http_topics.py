@@ -56,7 +56,7 @@ class TopicHandlers:
 
     async def _pass_on(self, method: str, path: str, body: bytes | None = None) -> web.Response:
         try:
-            answer = await self._gateway.ask(method, path, body=body)
+            answer = await self._gateway.ask(method, path, body=None if body is None else [body])
         except Unreachable as error:
             raise unreachable(error) from error
         return passed_on(answer)
@@ -66,7 +66,7 @@ def passed_on(answer: Answer) -> web.Response:
     """The gatekeeper's answer for the app: as it is, unless it speaks of the gatekeeper itself."""
     if answer.status in (401, 403, 404, 429) or answer.status >= 500:
         raise refusal_of(answer)
-    content_type = answer.headers.get("Content-Type", "application/json").partition(";")[0]
+    content_type = answer.headers.get("content-type", "application/json").partition(";")[0]
     return web.Response(status=answer.status, body=answer.body, content_type=content_type)
 
 

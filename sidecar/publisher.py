@@ -35,7 +35,8 @@ RETRY_AFTER_S: Final = 1.0
 """What apps are told while no gatekeeper answers: about as long as one takes to restart."""
 
 Overflow = Literal["wait", "reject", "drop_oldest"]
-RejectSink = Callable[[Batch, AppendResult], None]
+RejectSink = Callable[[Batch, AppendResult], bool]
+"""Keeps a refused batch where people can find it; False where it could not."""
 
 
 class Publisher:
@@ -322,11 +323,18 @@ class Publisher:
             self._directory.forget(batch.producer.topic)
         if result.code == "denied":
             self._counters.denied(batch.producer.topic, batch.producer.count, result)
-        told = sum(entry.count for entry in batch.entries if entry.reply is not None)
-        batch.answer_all(refusal_error(batch, result))
+        told = sum(
+            entry.count
+            for entry in batch.entries
+            if entry.reply is not None and not entry.ack.detached
+        )
         if result.verdict is Verdict.REFUSED and told < batch.producer.count:
             self._counters.rejected_messages += batch.producer.count
-            self._reject(batch, result)
+            if self._reject(batch, result):
+                for entry in batch.entries:
+                    if entry.ack.detached:
+                        entry.answer(Kept(entry.payload.topic, entry.own_id, "spooled"))
+        batch.answer_all(refusal_error(batch, result))
 
     def _keep_if_auto(self, entry: Entry) -> None:
         """What waits for the log now settles for the spool, where its `ack` allows that."""

@@ -123,7 +123,7 @@ def refusal_of(answer: Answer) -> SidecarError:
     if answer.status == 404 and code in ("unknown_topic", "unknown_partition"):
         return UnknownTopic(detail)
     if answer.status == 429:
-        wait = answer.headers.get("Retry-After", "1")
+        wait = answer.headers.get("retry-after", "1")
         return OverQuota(detail, headers={"Retry-After": wait})
     if answer.status >= 500 or answer.status == 401:
         return UplinkDown(f"{code}: {detail}", headers=retry_after(1.0))

@@ -172,7 +172,7 @@ def _readiness(uplink: Uplink, outbox: Outbox) -> Readiness:
     return Readiness(uplink.connected or spool_takes, detail)
 
 
-def _keep_reject(rejects: RejectFile, batch: Batch, result: AppendResult) -> None:
+def _keep_reject(rejects: RejectFile, batch: Batch, result: AppendResult) -> bool:
     fields = {
         "topic": batch.producer.topic,
         "messages": batch.producer.count,
@@ -184,9 +184,10 @@ def _keep_reject(rejects: RejectFile, batch: Batch, result: AppendResult) -> Non
     except OSError as error:
         fields["error"] = str(error)
         log.critical("a refused batch could not be kept", extra={"fields": fields})
-        return
+        return False
     text = "batch refused after it was accepted" if kept else "reject file full; batch is gone"
     log.warning(text, extra={"fields": fields})
+    return kept
 
 
 def _client(config: SidecarConfig) -> Client:

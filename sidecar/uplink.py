@@ -67,7 +67,7 @@ class Uplink:
         self.on_settled: Callable[[Lane, list[Settled]], None] = lambda *_: None
         self.on_state: Callable[[LinkState], None] = lambda _: None
         self.on_lost: Callable[[Lane], None] = lambda _: None
-        self._backoff = backoff or Backoff(max_s=3.0)
+        self._backoff = backoff or Backoff(max_s=2.0)
         self._waiting: dict[Lane, None] = {}
         self._requests: set[asyncio.Task[None]] = set()
         self._watch: asyncio.Task[None] | None = None
@@ -81,6 +81,7 @@ class Uplink:
         self._last_failure = 0.0
         self._last_answer = 0.0
         self._stopping = False
+        gateway.on_lost = self.doubt
         self.state = LinkState(False, time.time_ns() // 1000, "not connected yet")
 
     @property
@@ -234,7 +235,7 @@ class Uplink:
         if answer.status == 403:
             return [refusal("denied", members)] * frames
         if answer.status == 429:
-            wait = answer.headers.get("Retry-After", "")
+            wait = answer.headers.get("retry-after", "")
             members = {"retry_after_ms": int(wait) * 1000 if wait.isdigit() else None, **members}
             return [refusal("over_quota", members)] * frames
         detail = members.get("detail") or code

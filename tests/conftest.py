@@ -51,6 +51,7 @@ class RunningMesh:
             start_new_session=True,
         )
         self._errors = b""
+        self._deaf = False
         self._threads = [
             threading.Thread(target=self._read_events),
             threading.Thread(target=self._read_errors),
@@ -166,6 +167,13 @@ class RunningMesh:
         finally:
             connection.close()
 
+    def stop_reading(self) -> None:
+        """Close the other end of its standard output, as a closed terminal does."""
+        assert self._process.stdout is not None
+        self._deaf = True
+        os.kill(self.pid_of("issuer"), signal.SIGTERM)
+        self._threads[0].join()
+
     def interrupt(self, number: signal.Signals = signal.SIGINT) -> None:
         """What Ctrl-C does: the signal goes to the whole process group."""
         os.killpg(self._process.pid, number)
@@ -194,6 +202,8 @@ class RunningMesh:
         assert self._process.stdout is not None
         with self._process.stdout as lines:
             for line in lines:
+                if self._deaf:
+                    return
                 with self._news:
                     self.events.append(json.loads(line))
                     self._news.notify_all()

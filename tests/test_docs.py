@@ -39,5 +39,7 @@ def test_the_picture_is_drawn_from_its_text() -> None:
 def test_every_make_target_that_the_readme_names_exists() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
-    named = set(re.findall(r"make ([a-z-]+)", (ROOT / "README.md").read_text(encoding="utf-8")))
+    named = set(
+        re.findall(r"[`\n]make ([a-z-]+)", (ROOT / "README.md").read_text(encoding="utf-8"))
+    )
     assert named <= targets

@@ -9,6 +9,7 @@ May import `load` and `hosting`; must never know what a policy says.
 """
 
 import asyncio
+import hashlib
 import logging
 import time
 from collections.abc import Callable
@@ -45,6 +46,10 @@ class Stamp:
     size: int
     modified_ns: int
     changed_ns: int
+
+
+UNREAD: Final = Stamp(0, 0, 0, 0, 0)
+"""A state that no file has: whatever is there has yet to be read at rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +103,7 @@ class PolicyFile:
         self._environment: Environment = environment
         self._changed = changed
         self._policy: Policy | None = None
-        self._watch = Watch(None, None, 0.0)
+        self._watch = Watch(UNREAD, None, 0.0)
         self._task: asyncio.Task[None] | None = None
         self._loads = Counter(
             "gatekeeper_policy_loads",
@@ -143,7 +148,8 @@ class PolicyFile:
     async def start(self) -> None:
         """Load the file, which must be good, and watch it from then on."""
         stamp = await asyncio.to_thread(_stamp, self.path)
-        self._watch = Watch(stamp, stamp, asyncio.get_running_loop().time())
+        # What is read now may be half written: it is read once more when it has come to rest.
+        self._watch = Watch(UNREAD, stamp, asyncio.get_running_loop().time())
         try:
             policy = await asyncio.to_thread(self._load, stamp)
         except (OSError, PolicyError) as error:
@@ -196,15 +202,17 @@ class PolicyFile:
         data = self.path.read_bytes()
         if _stamp(self.path) != stamp:
             return None
+        if self._policy is not None and hashlib.sha256(data).digest() == self._policy.hash:
+            return self._policy
         return load_policy(
             data, file=self.path.name, folder=self.path.parent, environment=self._environment
         )
 
     def _take(self, policy: Policy) -> None:
         before = self._policy
-        if before is not None and before.hash == policy.hash:
-            log.info("policy file is as it was", extra={"fields": self._fields()})
-        else:
+        if policy is before and self.rejection is not None:
+            log.info("policy file is good again", extra={"fields": self._fields()})
+        if policy is not before:
             self._policy = policy
             try:
                 self._changed(policy)

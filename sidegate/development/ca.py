@@ -71,6 +71,7 @@ def issue_leaf(
     if leaf.server:
         names.append(x509.DNSName("localhost"))
         names.append(x509.IPAddress(ipaddress.IPv4Address("127.0.0.1")))
+        names.append(x509.IPAddress(ipaddress.IPv6Address("::1")))
         usages.append(ExtendedKeyUsageOID.SERVER_AUTH)
     if leaf.client:
         usages.append(ExtendedKeyUsageOID.CLIENT_AUTH)

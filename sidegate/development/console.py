@@ -7,6 +7,8 @@ line (`--json`). Whole logs are in the run folder. Must never know how a service
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,21 +36,26 @@ class Event:
 
 
 class Console:
-    """Prints events and log lines; `verbose` shows every log line, `as_json` is for programs."""
+    """Prints events and log lines; `verbose` shows every log line, `as_json` is for programs.
+
+    When nobody reads any more (a closed terminal, `| head`), it falls silent: what it shows must
+    never be the reason why a service is not stopped.
+    """
 
     def __init__(self, *, as_json: bool = False, verbose: bool = False) -> None:
         self._as_json = as_json
         self._verbose = verbose
+        self._unheard = False
 
     def show(self, event: Event) -> None:
         if self._as_json:
             members = {"event": event.kind, "service": event.service, "text": event.text}
-            click.echo(json.dumps({**members, **event.facts}))
+            self._print(json.dumps({**members, **event.facts}))
             return
         colour = COLOURS.get(event.level)
         for line in event.text.splitlines() or [""]:
             shown = click.style(line, fg=colour) if colour else line
-            click.echo(shown if event.service is None else f"{_prefix(event.service)}{shown}")
+            self._print(shown if event.service is None else f"{_prefix(event.service)}{shown}")
 
     def log_line(self, service: str, line: bytes) -> None:
         """Show a service's line if it matters. One that is no JSON is a traceback or worse."""
@@ -64,6 +71,16 @@ class Console:
         level = str(members.get("level", "info"))
         if self._verbose or level in SHOWN_LEVELS:
             self.show(Event("log", readable(members), service, level, {"line": members}))
+
+    def _print(self, line: str) -> None:
+        if self._unheard:
+            return
+        try:
+            click.echo(line)
+        except OSError:
+            self._unheard = True
+            # Python flushes standard output once more at its end, and would complain then.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class Lines:

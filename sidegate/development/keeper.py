@@ -54,6 +54,7 @@ class Keeper:
         self._changed = changed
         self._since = _now()
         self._deaths = 0
+        self._log_failed = False
         self._ready_at_s: float | None = None
         self._process: ServiceProcess | None = None
         self._stopping = asyncio.Event()
@@ -106,7 +107,7 @@ class Keeper:
         lines = Lines(lambda line: self._console.log_line(self.name, line))
 
         def output(piece: bytes) -> None:
-            log.write(piece)
+            self._keep_output(log, piece)
             lines.feed(piece)
 
         self._ready_at_s = None
@@ -128,6 +129,18 @@ class Keeper:
             await asyncio.gather(watching, return_exceptions=True)
         lines.end()
         return exit_code
+
+    def _keep_output(self, log: LogFile, piece: bytes) -> None:
+        """A full disk costs the log's lines, never the service: its pipe must be read."""
+        try:
+            log.write(piece)
+        except OSError as error:
+            if not self._log_failed:
+                text = f"its log {self._launch.log} can't be written: {error.strerror}"
+                self._console.show(Event("log_failed", text, self.name, "warning"))
+            self._log_failed = True
+        else:
+            self._log_failed = False
 
     async def _watch(self, pid: int) -> None:
         """Note when the fresh process has become ready."""

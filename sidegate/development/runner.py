@@ -180,7 +180,12 @@ class Mesh:
     async def _renew_certificates(self) -> None:
         while True:
             await asyncio.sleep(RENEW_EVERY_S)
-            renewed = await asyncio.to_thread(self._state.make_certificates, ca.utc_now())
+            try:
+                renewed = await asyncio.to_thread(self._state.make_certificates, ca.utc_now())
+            except OSError as error:
+                # There are days left; the next hour may find room on the disk.
+                self._warn(f"Certificates could not be renewed: {error}")
+                continue
             if renewed:
                 text = f"Renewed certificates: {', '.join(renewed)}."
                 self._console.show(Event("renewed", text, facts={"names": renewed}))
@@ -204,15 +209,21 @@ class Mesh:
         self._console.show(Event("waiting", text, level="warning"))
 
     def _write_record(self) -> None:
-        self._running.write_record(
-            {
-                "pid": os.getpid(),
-                "started": self._started,
-                "ready": self._ready,
-                "url": self.url,
-                "services": {name: keeper.record() for name, keeper in self._keepers.items()},
-            }
-        )
+        record = {
+            "pid": os.getpid(),
+            "started": self._started,
+            "ready": self._ready,
+            "url": self.url,
+            "services": {name: keeper.record() for name, keeper in self._keepers.items()},
+        }
+        try:
+            self._running.write_record(record)
+        except OSError as error:
+            # `sidegate status` will be out of date; the mesh itself does not need the record.
+            self._warn(f"What runs could not be written down: {error}")
+
+    def _warn(self, text: str) -> None:
+        self._console.show(Event("warning", text, level="warning"))
 
     def _launch(self, name: str, lock: int) -> Launch:
         command = [sys.executable, "-P", "-m", "sidegate", name]

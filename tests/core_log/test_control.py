@@ -29,7 +29,7 @@ from core_log.control_state import (
 from core_log.embedded import EmbeddedEngine
 from core_log.log import Log
 from core_log.options import Retention
-from core_log.revocations import Revocation
+from core_log.revocations import KEPT_AFTER_END_US, Revocation
 from core_log.topics import Definition, Topic, UnknownTopic
 from log_format.frame import decode_frame
 
@@ -217,3 +217,18 @@ async def test_records_that_are_gone_without_a_snapshot_keep_the_log_closed(
     assert start > 0
     with pytest.raises(ControlDamaged, match="restore the folder"):
         await open_control()
+
+
+async def test_a_snapshot_lets_go_of_revocations_that_ended_long_ago(
+    open_control: Open, manual_clock: Any
+) -> None:
+    control = await open_control(clock=manual_clock, snapshots=Snapshots(records=2))
+    revocation = Revocation("client", "x", None, manual_clock.us + 1, None, 1, 1)
+    await control.change(always(Revoked(revocation)))
+    manual_clock.us += KEPT_AFTER_END_US + 1
+    await control.change(always(put("orders", 2)))
+    assert control.state.revocations == {}
+    assert control.state.revocations_version == 1
+    state = control.state
+    await control.close()
+    assert (await open_control()).state == state

@@ -5,13 +5,14 @@ import ssl
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 from aiohttp import web
 
-from gatekeeper.core_connectors import SocketConnectors
+from gatekeeper.config import CoreConfig
+from gatekeeper.core_connectors import SocketConnectors, core_client
+from gatekeeper.core_requests import UnixDialer
 from gatekeeper.errors import CoreUnavailable
-from gatekeeper.upstream import CoreClient, Frames, OnBehalf
+from gatekeeper.upstream import CoreClient, OnBehalf, header_text
 
 BEHALF = OnBehalf("billing", "d", "r")
 
@@ -35,15 +36,15 @@ async def test_a_server_that_is_not_the_core_gets_nothing(mesh: Any) -> None:
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
     port = runner.addresses[0][1]
-    client = CoreClient(
-        f"https://127.0.0.1:{port}",
-        mesh.gatekeeper.core._requests._connectors,
-        connections_max=2,
-        connect_timeout_s=2.0,
-        answer_timeout_s=2.0,
-    )
+    config = CoreConfig(url=f"https://127.0.0.1:{port}", spiffe_id="spiffe://example/core")
+    client = core_client(config, mesh.gatekeeper.contexts)
     with pytest.raises(CoreUnavailable):
         await client.append([b"secret frames"], BEHALF)
+    with pytest.raises(CoreUnavailable):
+        await client.ask("GET", "/v1/status", BEHALF)
+    with pytest.raises(CoreUnavailable):
+        async with client.stream(BEHALF):
+            pass
     assert seen == []
     assert "impostor" in str(client.last_error)
     await client.stop()
@@ -61,7 +62,8 @@ async def serve_unix(path: Path, handler: Any) -> web.AppRunner:
 
 def unix_client(path: Path, **changed: Any) -> CoreClient:
     limits = {"connections_max": 2, "connect_timeout_s": 1.0, "answer_timeout_s": 1.0}
-    return CoreClient("http://core", SocketConnectors(path), **{**limits, **changed})
+    connectors, dialer = SocketConnectors(path), UnixDialer(path)
+    return CoreClient("http://core", connectors, dialer, **{**limits, **changed})
 
 
 async def test_a_core_behind_a_unix_socket_is_spoken_to_alike(tmp_path: Path) -> None:
@@ -75,8 +77,9 @@ async def test_a_core_behind_a_unix_socket_is_spoken_to_alike(tmp_path: Path) ->
     assert client.last_error is not None
     answer = await client.append([b"a" * 10, memoryview(b"b" * 300_000), b"c"], BEHALF)
     assert answer.body == b"a" * 10 + b"b" * 300_000 + b"c"
-    assert answer.headers == {"Content-Type": "application/octet-stream", "ETag": '"1"'}
     assert client.last_error is None
+    asked = await client.ask("GET", "/v1/topics/a", BEHALF)
+    assert asked.headers == {"ETag": '"1"'}
     await client.stop()
     await runner.cleanup()
 
@@ -147,9 +150,16 @@ async def test_a_renewed_certificate_makes_new_connections(mesh: Any) -> None:
     assert pool.session() is not before
 
 
-async def test_frames_know_their_size_and_are_no_text() -> None:
-    frames = Frames([b"ab", memoryview(b"cde")])
-    assert frames.size == 5
-    with pytest.raises(TypeError):
-        frames.decode()
-    assert isinstance(frames, aiohttp.Payload)
+@pytest.mark.parametrize(
+    ("name", "sent"),
+    [
+        ("billing", "billing"),
+        ("spiffe://example/app", "spiffe://example/app"),
+        ("a\r\nSidegate-Principal: root", "a%0D%0ASidegate-Principal: root"),
+        ("größe", "gr%C3%B6%C3%9Fe"),
+        ("", ""),
+    ],
+)
+def test_no_name_can_end_a_line(name: str, sent: str) -> None:
+    assert header_text(name) == sent
+    assert OnBehalf(name, "", "").headers()["Sidegate-Principal"] == sent

@@ -22,6 +22,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
 from hosting.units import Address
 from log_format.envelope import add_provenance, add_stamp
 from log_format.frame import body_padding, iter_frames
@@ -46,9 +47,7 @@ class Authority:
         self.ca = folder / "ca.pem"
         self.ca.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
-    def _builder(
-        self, name: x509.Name, key: ec.EllipticCurvePrivateKey
-    ) -> x509.CertificateBuilder:
+    def _builder(self, name: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
         now = datetime.datetime.now(datetime.UTC)
         return (
             x509.CertificateBuilder()
@@ -287,9 +286,7 @@ class FakeGatekeeper:
             if base + frame.envelope.producer.count > offset and size < int(query["max_bytes"]):
                 chunks.append(whole)
                 size += len(whole)
-        return web.Response(
-            body=b"".join(chunks), content_type="application/vnd.sidegate.frames"
-        )
+        return web.Response(body=b"".join(chunks), content_type="application/vnd.sidegate.frames")
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
         socket = web.WebSocketResponse()

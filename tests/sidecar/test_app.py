@@ -69,9 +69,7 @@ async def test_a_wrong_method_is_405_and_an_unknown_path_404(sidecar):
 
 async def test_a_body_over_the_limit_is_413_before_it_was_sent(sidecar):
     reader, writer = await asyncio.open_connection("127.0.0.1", sidecar.assembly.site.port)
-    writer.write(
-        b"POST /publish HTTP/1.1\r\nHost: localhost\r\nContent-Length: 104857600\r\n\r\n{"
-    )
+    writer.write(b"POST /publish HTTP/1.1\r\nHost: localhost\r\nContent-Length: 104857600\r\n\r\n{")
     head = await reader.readuntil(b"\r\n\r\n")
     assert b" 413 " in head
     assert b"application/problem+json" in head

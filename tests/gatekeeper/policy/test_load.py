@@ -39,5 +39,5 @@ def test_failed_tests_and_the_environment_are_told_together() -> None:
 
 
 def test_a_file_with_failing_tests_does_not_become_a_policy() -> None:
-    with pytest.raises(PolicyError, match="tests.0.: expected deny, but app may publish"):
+    with pytest.raises(PolicyError, match=r"tests\[0\]: expected deny, but app may publish"):
         load(DEVELOPMENT.replace(b"expect: allow", b"expect: deny"))

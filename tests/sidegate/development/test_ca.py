@@ -70,7 +70,8 @@ def test_a_server_certificate_names_this_machine_and_serves_as_client_too(
     _, pem = issue(root, root_key, SERVER)
     certificate = x509.load_pem_x509_certificate(pem)
     builder = policy(root)
-    for subject in (x509.DNSName("localhost"), x509.IPAddress(ipaddress.IPv4Address("127.0.0.1"))):
+    loopback = [x509.IPAddress(ipaddress.ip_address(text)) for text in ("127.0.0.1", "::1")]
+    for subject in (x509.DNSName("localhost"), *loopback):
         builder.build_server_verifier(subject).verify(certificate, [])
     usages = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
     assert set(usages) == {ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH}

@@ -24,12 +24,13 @@ class Watched:
     def __init__(self, code: str, folder: Path, probe: Probe) -> None:
         self.changes: list[str] = []
         self._news = asyncio.Condition()
+        self.log = folder / "service.log"
         launch = Launch(
             name="service",
             command=[sys.executable, "-c", code],
             environ=os.environ,
             inherited=[],
-            log=folder / "service.log",
+            log=self.log,
             probe=probe,
         )
         self.keeper = Keeper(launch, Console(as_json=True), self._changed)
@@ -103,8 +104,8 @@ async def test_a_service_that_ignores_the_request_can_be_killed(
     code = "import signal, sys; signal.signal(15, signal.SIG_IGN); print('x', flush=True)\n"
     watched = Watched(code + "while True: signal.pause()", tmp_path, ready)
     running = asyncio.create_task(watched.keeper.run())
-    await watched.until((tmp_path / "service.log").exists)
-    await watched.until(lambda: (tmp_path / "service.log").stat().st_size > 0)
+    await watched.until(watched.log.exists)
+    await watched.until(lambda: watched.log.stat().st_size > 0)
     watched.keeper.stop()
     watched.keeper.kill()
     await running
@@ -116,9 +117,25 @@ async def test_its_output_is_in_its_log_and_its_warnings_are_shown(
     line = json.dumps({"level": "warning", "event": "something is wrong"})
     watched = Watched(f"print({line!r}, flush=True)\n{WAITS}", tmp_path, ready)
     running = asyncio.create_task(watched.keeper.run())
-    await watched.until((tmp_path / "service.log").exists)
-    await watched.until(lambda: (tmp_path / "service.log").stat().st_size > 0)
+    await watched.until(watched.log.exists)
+    await watched.until(lambda: watched.log.stat().st_size > 0)
     watched.keeper.stop()
     await running
-    assert "something is wrong" in (tmp_path / "service.log").read_text()
+    assert "something is wrong" in watched.log.read_text()
     assert "something is wrong" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, an ever full disk")
+async def test_a_log_that_can_not_be_written_is_said_once_and_costs_nothing_else(
+    tmp_path: Path, ready: Probe, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "service.log").symlink_to("/dev/full")
+    printed = tmp_path / "printed"
+    code = f"for n in range(100): print(n, flush=True)\nopen({str(printed)!r}, 'w').close()\n"
+    watched = Watched(code + WAITS, tmp_path, ready)
+    running = asyncio.create_task(watched.keeper.run())
+    await watched.until(printed.exists)
+    watched.keeper.stop()
+    await running
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["event"] for line in lines].count("log_failed") == 1

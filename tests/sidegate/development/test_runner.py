@@ -68,6 +68,30 @@ def test_a_signal_that_comes_twice_at_once_is_one_request(start_mesh: Start) -> 
     assert not [event for event in mesh.events if event["event"] == "killed"]
 
 
+def test_it_stops_as_well_when_nobody_reads_what_it_says(start_mesh: Start) -> None:
+    mesh = start_mesh()
+    mesh.wait_for("ready")
+    pids = [mesh.pid_of(service) for service in SERVICES]
+    mesh.stop_reading()
+    os.kill(pids[0], signal.SIGKILL)
+    mesh.interrupt(signal.SIGHUP)
+    assert mesh.wait() == 0, mesh.errors()
+    assert mesh.errors() == ""
+    assert not any(alive(pid) for pid in pids)
+
+
+def test_it_goes_on_when_its_record_can_not_be_written(start_mesh: Start) -> None:
+    mesh = start_mesh()
+    mesh.wait_for("ready")
+    record = mesh.record()
+    (mesh.state / "run" / ".up.json").mkdir()
+    os.kill(record["services"]["issuer"]["pid"], signal.SIGKILL)
+    mesh.wait_for("restarted", "issuer")
+    assert "could not be written down" in mesh.wait_for("warning")["text"]
+    mesh.interrupt()
+    assert mesh.wait() == 0
+
+
 def test_a_service_that_hangs_is_killed_in_time(start_mesh: Start) -> None:
     mesh = start_mesh()
     mesh.wait_for("ready")
