@@ -1,6 +1,6 @@
 """Append of 64 KiB batches through the core against a bare loop that writes and syncs each.
 
-python -m bench.core_append [--megabytes 2048] [--rounds 3] [--folder .]
+python -m bench.core_append [--megabytes 2048] [--rounds 3] [--folder DIR]
 """
 
 import argparse
@@ -14,7 +14,7 @@ import uvloop
 
 from bench.core_load import Batches, append_load
 from bench.core_process import CoreProcess
-from bench.runner import Bar, compare, report, take_turns
+from bench.runner import RESULTS, Bar, compare, report, take_turns
 
 BATCH_BYTES = 64 * 1024
 IN_FLIGHT = 16
@@ -33,6 +33,7 @@ class BareLoop:
         self._batch = os.urandom(Batches("bench", BATCH_BYTES).frame_bytes)
 
     def __enter__(self) -> "BareLoop":
+        self._folder.mkdir(parents=True, exist_ok=True)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -83,7 +84,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--megabytes", type=int, default=2048)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--folder", type=Path, default=Path.cwd())
+    parser.add_argument("--folder", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     total = arguments.megabytes * 1024 * 1024
     one = CoreAppend("core, 1 topic", arguments.folder, total, topics=1)

@@ -1,6 +1,6 @@
 """A 10 GB log of 64 KiB batches: memory, opening after a clean stop and after a kill, lookups.
 
-python -m bench.core_large_log [--gigabytes 10] [--lookups 20000] [--folder .]
+python -m bench.core_large_log [--gigabytes 10] [--lookups 20000] [--folder DIR]
 """
 
 import argparse
@@ -34,7 +34,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--gigabytes", type=float, default=10)
     parser.add_argument("--lookups", type=int, default=20_000)
-    parser.add_argument("--folder", type=Path, default=Path.cwd())
+    parser.add_argument("--folder", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     figures: dict[str, float] = {}
     with CoreProcess(arguments.folder) as core:

@@ -31,6 +31,7 @@ class CoreProcess:
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> "CoreProcess":
+        self._parent.mkdir(parents=True, exist_ok=True)
         self.folder = Path(tempfile.mkdtemp(prefix="sidegate-bench-", dir=self._parent))
         self.state = State(self.folder)
         self.where = addresses.free_addresses()

@@ -111,7 +111,7 @@ def main() -> int:
     parser.add_argument("--readers", type=int, default=100)
     parser.add_argument("--megabytes-per-s", type=float, default=20)
     parser.add_argument("--seconds", type=float, default=10)
-    parser.add_argument("--folder", type=Path, default=Path.cwd())
+    parser.add_argument("--folder", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     with CoreProcess(arguments.folder, unix=True) as core:
         before = unshared_bytes(core.pid)

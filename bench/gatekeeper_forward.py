@@ -1,6 +1,6 @@
 """The gatekeeper against a bare aiohttp TLS forwarder, both in front of the same core.
 
-python -m bench.gatekeeper_forward [--megabytes 256] [--rounds 5] [--requests 2000] [--folder .]
+python -m bench.gatekeeper_forward [--megabytes 256] [--rounds 5] [--requests 2000] [--folder DIR]
 
 Throughput with 64 KiB batches, 16 in flight; and what each adds to the p50 of one 200-byte batch at
 a time, which is its own p50 less that of the core alone in the same round. The core runs with

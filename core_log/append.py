@@ -85,6 +85,8 @@ class Appender:
                 await self._catalog.ensure(name, cause)
             except TopicError as error:
                 refusals[place] = intake.refuse(frame, "unknown_topic", str(error))
+            except (Overloaded, DiskFull) as error:
+                refusals[place] = _pushed_back(frame, error)
 
     def _route(
         self, frames: Sequence[Frame], outcomes: list[Outcome | None]

@@ -29,7 +29,7 @@ from core_log.control_state import (
 )
 from core_log.embedded import EmbeddedEngine
 from core_log.files import Files
-from core_log.log_errors import Damaged, LogError, LogFailed
+from core_log.log_errors import Damaged, DiskFull, LogError, LogFailed
 from core_log.options import MIB, LogOptions, Retention
 from core_log.results import Refused
 from log_format.body import encode_body
@@ -182,7 +182,8 @@ class ControlLog:
     async def _append(self, *frames: Frame) -> None:
         for outcome in await self._engine.append(frames):
             if isinstance(outcome, Refused):
-                raise ControlFailed(outcome.detail, outcome.members)
+                kind = DiskFull if outcome.code == DiskFull.code else ControlFailed
+                raise kind(outcome.detail, outcome.members)
 
     async def _snapshot(self) -> None:
         """Write a snapshot. The change that brought it about is durable whatever happens here."""

@@ -12,7 +12,8 @@ from core_log.config import CoreConfig
 from core_log.files import Files
 from core_log.measured_files import MeasuredFiles
 from core_log.metrics import CoreMetrics
-from core_log.private_api import PrivateApi
+from core_log.open_files import allow_open_files
+from core_log.private_api import REQUEST_CONNECTIONS, PrivateApi
 from core_log.storage import Storage
 from hosting.lifecycle import Service
 from hosting.metrics import new_registry
@@ -72,4 +73,5 @@ class Core:
 
 def make_service(config: CoreConfig) -> Service:
     """The core's service. Call it inside the event loop that will run it."""
+    allow_open_files(config.limits.streams_max + REQUEST_CONNECTIONS)
     return Core(config).service

@@ -5,6 +5,7 @@ What is above it (routes, timers) starts after it and stops before it.
 
 import logging
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from typing import Final
 
 from core_log.catalog import Catalog, Engines
@@ -65,9 +66,11 @@ class Storage:
         """Nothing to do: what was accepted is finished by whoever accepted it."""
 
     async def stop(self) -> None:
-        """Close the logs, the main one first."""
-        while self._open:
-            await self._open.pop().close()
+        """Close the logs, the main one first; also the second where the first one fails."""
+        async with AsyncExitStack() as stack:
+            for each in self._open:
+                stack.push_async_callback(each.close)
+            self._open = []
 
     def readiness(self) -> Readiness:
         """Ready while batches can be appended."""

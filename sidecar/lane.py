@@ -7,13 +7,13 @@ The order of a lane's messages is: `queue`, then `shelf`, then `tail`, then `rin
 
 import itertools
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 from log_format.sequence import sequence_after
 from sidecar.batch import Ack, Batch, Entry, make_batch
-from sidecar.producer import ProducerEpoch, ProducerState
+from sidecar.producer import ProducerEpoch
 from sidecar.results import IN_THE_LOG, AppendResult, Verdict
 from sidecar.ring import Ring
 from sidecar.shelf import Shelf
@@ -24,6 +24,9 @@ RESIDENT_MAX: Final = 2 * BATCHES_IN_FLIGHT_MAX
 """Stored batches that stay in memory too: those under way, and as many that follow."""
 RETRY_AFTER_DEFAULT_S: Final = 1.0
 """The wait after "not now" where the answer names none: the span of most quotas."""
+LATE_S_MAX: Final = 30.0
+"""How long a request whose connection was lost may still reach the log: as long as a gatekeeper
+waits for the core. Until then "a gap" is not yet "not in the log"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,20 @@ class Settled:
 
     batch: Batch
     result: AppendResult
+
+
+class Epochs(Protocol):
+    """Where a lane's owners come from; see `producer.py`."""
+
+    @property
+    def current(self) -> ProducerEpoch:
+        """The epoch that was begun last."""
+
+    def raise_epoch(self) -> ProducerEpoch:
+        """A fresh epoch, above all that were handed out for its producer id."""
+
+    def replace_id(self) -> ProducerEpoch:
+        """A fresh epoch of a new producer id."""
 
 
 class Orders(Protocol):
@@ -74,7 +91,7 @@ class Lane:
     """
 
     __slots__ = (
-        "_close_at", "_limits", "_mend_before", "_mend_next", "_mend_to", "_next_sequence",
+        "_close_at", "_limits", "_lost_at", "_mend_before", "_mend_next", "_mend_to", "_next_sequence",
         "_orders", "_owner", "_producers", "_retry_at", "_sent_owner", "_single", "in_flight",
         "partition", "queue", "refilling", "ring", "shelf", "stalled", "tail", "topic", "unsynced",
         "waiters",
@@ -84,7 +101,7 @@ class Lane:
         self,
         topic: str,
         partition: int,
-        producers: ProducerState,
+        producers: Epochs,
         limits: LaneLimits,
         orders: "Orders | None" = None,
     ) -> None:
@@ -110,6 +127,7 @@ class Lane:
         self._mend_before = -1
         self._close_at = 0.0
         self._retry_at = 0.0
+        self._lost_at = -LATE_S_MAX
         self._single = False
 
     @property
@@ -197,41 +215,57 @@ class Lane:
         self.in_flight = 0
         self._close_at = now
         settled: list[Settled] = []
-        keep: list[Batch] = []
-        again: list[Batch] | None = None
-        broken: ProducerEpoch | None = None
+        rest: list[Batch] = []
+        mend_from: int | None = None
+        sure_gap = unsure = False
         for batch, result in zip(flight, results, strict=True):
             if self._is_final(batch, result):
-                batch.resolved = True
                 settled.append(Settled(batch, result))
+                batch.resolved = True
                 if result.verdict in IN_THE_LOG:
                     self.stalled = False
-                else:
-                    again, broken = again or [], batch.owner
+                elif not batch.doubtful:
+                    sure_gap = True
+                    mend_from = len(rest) if mend_from is None else mend_from
                 continue
             if result.verdict is Verdict.DOUBT:
-                # Behind a batch that was refused, the log would have found a gap: no doubt there.
-                batch.doubtful = again is None
+                # Behind a batch that surely is not in the log, it would have found the gap.
+                batch.doubtful = batch.doubtful or not sure_gap
+                unsure = unsure or not sure_gap
             elif result.verdict is Verdict.FENCED:
                 self._producers.replace_id()
-                again, broken = again or [], batch.owner
+                mend_from = len(rest) if mend_from is None else mend_from
             elif result.verdict is Verdict.GAP:
-                if not keep:
-                    again, broken = again or [], batch.owner
+                if batch.doubtful and now < self._lost_at + LATE_S_MAX:
+                    # An earlier try may still arrive, with what came before it, and fill the gap.
+                    self._retry_at = self._lost_at + LATE_S_MAX
+                    unsure = True
+                elif not unsure and mend_from is None:
+                    mend_from = len(rest)
             else:
                 self._retry_at = now + (result.retry_after_s or RETRY_AFTER_DEFAULT_S)
-            (keep if again is None else again).append(batch)
-        self.queue.extendleft(reversed(keep + (again or [])))
-        if broken is not None:
-            self._mend(broken, behind=len(keep))
+                unsure = True
+            rest.append(batch)
+        self.queue.extendleft(reversed(rest))
+        if mend_from is not None:
+            self._mend(mend_from)
+        elif not rest and not self.on_disk_only and not self.queue:
+            self._renew_owner(settled)
         return settled
 
-    def lost(self, *, sent: bool) -> None:
+    def lost(self, *, sent: bool, now: float) -> None:
         """No answer came. `sent` is False only where not one byte can have reached anybody."""
-        if sent:
+        if sent and self.in_flight:
+            self._lost_at = now
             for batch in itertools.islice(self.queue, self.in_flight):
                 batch.doubtful = True
         self.in_flight = 0
+
+    def inherit(self, places: Iterable[tuple[int, float]], now: float) -> None:
+        """What an earlier run has left on disk comes before everything of this one."""
+        self.shelf.extend(places)
+        self.stalled = True
+        self._lost_at = now
 
     def abandon(self) -> list[Entry]:
         """Give up what was surely never taken in, by log or spool; return its entries."""
@@ -399,10 +433,16 @@ class Lane:
         self._next_sequence = sequence_after(self._next_sequence, batch.producer.count)
         return batch
 
-    def _mend(self, broken: ProducerEpoch, *, behind: int) -> None:
-        """A batch of `broken` will never be in the log: all that follows begins a new epoch.
+    def _renew_owner(self, settled: Sequence[Settled]) -> None:
+        """After a refused batch with nothing behind it, the next one begins a new epoch."""
+        last = settled[-1] if settled else None
+        if last is not None and last.result.verdict not in IN_THE_LOG:
+            self._owner = None
 
-        `behind` batches at the head of the queue come before the gap and stay as they are. What
+    def _mend(self, behind: int) -> None:
+        """Something before these batches will never be in the log: they begin a new epoch.
+
+        The first `behind` batches of the queue come before the gap and stay as they are. What
         follows on disk is restamped when it is read; what is not yet closed comes after that, in
         an epoch newer still.
         """
@@ -410,7 +450,7 @@ class Lane:
         if not follow:
             # If the log refuses what is on disk too, there is no gap to mend; if it finds the
             # gap, it says so, and this comes back with batches that follow.
-            if self._owner == broken and not self.on_disk_only:
+            if not self.on_disk_only:
                 self._owner = None
             return
         self._mend_to, self._mend_next = self._producers.raise_epoch(), 0

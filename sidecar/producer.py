@@ -48,7 +48,12 @@ class ProducerState:
         self._path = path
         self._producer_id, self._next = self._load()
         self._reserved = self._next
-        self.current = self.raise_epoch()
+        self._current = self.raise_epoch()
+
+    @property
+    def current(self) -> ProducerEpoch:
+        """The epoch that was begun last."""
+        return self._current
 
     def raise_epoch(self) -> ProducerEpoch:
         """A fresh epoch, above all that were handed out for its producer id."""
@@ -57,9 +62,9 @@ class ProducerState:
         if self._next >= self._reserved:
             self._reserved = min(self._next + EPOCHS_RESERVED, EPOCH_MAX + 1)
             self._save()
-        self.current = ProducerEpoch(self._producer_id, self._next)
+        self._current = ProducerEpoch(self._producer_id, self._next)
         self._next += 1
-        return self.current
+        return self._current
 
     def replace_id(self) -> ProducerEpoch:
         """A new producer: another process has used this one's id (a copied data folder)."""

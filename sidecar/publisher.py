@@ -210,8 +210,7 @@ class Publisher:
 
     def _found(self, topic: str, partition: int, backlog: Backlog) -> None:
         lane = self._lane(topic, partition)
-        lane.shelf.extend(backlog.places())
-        lane.stalled = True
+        lane.inherit(backlog.places(), time.monotonic())
 
     def _stored(self, lane: Lane, batches: list[Batch]) -> None:
         for batch in batches:

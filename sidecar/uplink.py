@@ -198,14 +198,14 @@ class Uplink:
         except (Unreachable, BadAnswer) as error:
             sent = not isinstance(error, Unreachable) or error.sent
             for lane, _ in shipment.loads:
-                lane.lost(sent=sent)
+                lane.lost(sent=sent, now=time.monotonic())
                 self.on_lost(lane)
                 self._waiting[lane] = None
             self._mark_down(str(error))
             return
         except asyncio.CancelledError:
             for lane, _ in shipment.loads:
-                lane.lost(sent=True)
+                lane.lost(sent=True, now=time.monotonic())
             raise
         if results is None:
             await self._ship_singly(shipment)
@@ -215,7 +215,7 @@ class Uplink:
     async def _ship_singly(self, shipment: Shipment) -> None:
         """One frame spoils the whole request: send each lane alone, to find which."""
         for lane, batches in shipment.loads:
-            lane.lost(sent=False)
+            lane.lost(sent=False, now=time.monotonic())
             if len(shipment.loads) > 1 or len(batches) > 1:
                 lane.single()
                 await self._ship(Shipment([(lane, lane.load(self._request_bytes_max))]))

@@ -51,12 +51,14 @@ class Decision(NamedTuple):
     @property
     def text(self) -> str:
         """The answer as a sentence, for logs and the caller."""
-        asked = f"{self.principal} {{}} {self.action} on {self.topic}"
+        # A name that is no topic's is shown so that it can neither break a line nor fill a log.
+        topic = ascii(self.topic[:80]) if self.reason == "bad_topic" else self.topic
+        asked = f"{self.action} on {topic}"
         if self.allowed:
-            return f"{asked.format('may')}: {self.rule} allows it"
-        return f"{asked.format('may not')}: " + _WHY[self.reason].format(
-            rule=self.rule, note=f" ({self.note})" if self.note else ""
-        )
+            return f"{self.principal} may {asked}: {self.rule} allows it"
+        note = f" ({self.note})" if self.note else ""
+        why = _WHY[self.reason].format(rule=self.rule, note=note)
+        return f"{self.principal} may not {asked}: {why}"
 
 
 _WHY: Final = {
@@ -133,6 +135,11 @@ class Policy:
             self._recent = {}
         self._recent[key] = member
         return member
+
+    def forget_callers(self) -> None:
+        """Drop what is remembered of callers, such as those that the file's tests made up."""
+        self._recent = {}
+        self._older = {}
 
     def _decide_by_patterns(self, member: Membership, action: Action, topic: str) -> Decision:
         if is_system_topic(topic):

@@ -25,4 +25,5 @@ def load_policy(data: bytes, *, file: str, folder: Path, environment: Environmen
         problems += environment_problems(document, environment)
     if problems:
         raise PolicyError(file, problems)
+    policy.forget_callers()
     return policy

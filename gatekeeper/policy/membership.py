@@ -6,7 +6,7 @@ know of rules.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from gatekeeper.identity import Identity
@@ -45,9 +45,12 @@ class Membership:
 class Callers:
     """The part of a compiled policy that knows callers. Immutable."""
 
-    __slots__ = ("_candidates", "_claims", "_groups", "_quotas", "_scopes", "_templates")
+    __slots__ = (
+        "_candidates", "_claims", "_groups", "_issuers", "_quotas", "_scopes", "_templates",
+    )  # fmt: skip
 
     def __init__(self, document: Document) -> None:
+        self._issuers = {issuer.name: issuer.settings.issuer for issuer in document.issuers}
         self._candidates = _candidates(document.principals)
         self._groups = _groups_of(document.groups)
         subjects = list(_subjects(document))
@@ -64,21 +67,26 @@ class Callers:
 
     def resolve(self, identity: Identity) -> Membership:
         """Look a caller up."""
+        seen = identity
+        if self._issuers.get(identity.issuer) != identity.issuer_url:
+            # The name meant another issuer when this caller was authenticated, under a policy
+            # before this one. Its claims count for nothing here.
+            seen = replace(identity, issuer="")
         fitting = [
             principal
-            for key in _index_keys(identity)
+            for key in _index_keys(seen)
             for principal in self._candidates.get(key, ())
-            if fits(principal, identity)
+            if fits(principal, seen)
         ]
         # The most conditions first; among equals the first name, so that the answer is stable.
         fitting.sort(key=lambda principal: (-principal.conditions, principal.name))
         direct = {principal.name for principal in fitting}
-        direct.update(self._token_subjects(identity))
+        direct.update(self._token_subjects(seen))
         subjects = direct.union(*(self._groups.get(subject, ()) for subject in direct))
         name = fitting[0].name if fitting else identity.spiffe_id
         values = {}
-        for template in self._templates.get(identity.issuer, ()):
-            value = template_value(template, identity)
+        for template in self._templates.get(seen.issuer, ()):
+            value = template_value(template, seen)
             if value is not None:
                 values[template] = value
         return Membership(

@@ -113,9 +113,11 @@ def name(value: Text, where: str, problems: Problems) -> str | None:
 
 
 def short(value: str) -> str:
-    """A parser for `parsed` that takes any text of a sane length."""
+    """A parser for `parsed` that takes one line of a sane length."""
     if len(value) > SHORT_CHARS_MAX:
         raise ValueError(f"has {len(value)} characters; at most {SHORT_CHARS_MAX}")
+    if not value.isprintable():
+        raise ValueError("must be one line of printable text")
     return value
 
 

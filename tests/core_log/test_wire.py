@@ -1,11 +1,21 @@
 """What all routes share of the wire."""
 
+from pathlib import Path
+
 import orjson
+import pytest
 from aiohttp.test_utils import make_mocked_request
 
+from core_log import intake, reading, stream, stream_route, topics
 from core_log.control_state import Cause
+from core_log.problems import TABLE
+from core_log.revocations import REVOCATIONS_MAX
 from core_log.wire import FRAMES_TYPE, cause_of, json_response
 from log_format.limits import NAME_BYTES_MAX
+
+PAGE = (Path(__file__).parents[2] / "docs" / "wire.md").read_text(encoding="utf-8")
+ENGINE_ONLY = {"condition_failed"}
+"""Conditional appends are the engine's; no route asks for one yet."""
 
 
 def test_a_gatekeepers_headers_say_on_whose_behalf_it_asks() -> None:
@@ -31,3 +41,32 @@ def test_answers_are_json() -> None:
     assert isinstance(answer.body, bytes)
     assert orjson.loads(answer.body) == {"a": 1}
     assert FRAMES_TYPE == "application/vnd.sidegate.frames"
+
+
+@pytest.mark.parametrize("code", sorted({problem.code for _, problem in TABLE} - {"log"}))
+def test_the_page_names_every_problem(code: str) -> None:
+    assert f"`{code}`" in PAGE
+
+
+@pytest.mark.parametrize("code", sorted(intake.CODES - ENGINE_ONLY))
+def test_the_page_names_every_reason_to_refuse_a_frame(code: str) -> None:
+    assert f"`{code}`" in PAGE
+
+
+@pytest.mark.parametrize(
+    "limit",
+    [
+        f"{intake.FRAMES_MAX} frames",
+        f"{intake.REQUEST_BYTES_MAX // 2**20} MiB",
+        f"{reading.READ_BYTES_MAX // 2**20} MiB",
+        f"{reading.WAIT_MS_MAX:,}",
+        f"within {stream_route.OPEN_S_MAX:.0f} s",
+        f"after {stream.HEARTBEAT_S:.0f} s of silence",
+        f"{stream.STALL_S_MAX / 60:.0f} minutes",
+        f"1 to {topics.PARTITIONS_MAX}",
+        f"{topics.TOPICS_MAX:,}",
+        f"{REVOCATIONS_MAX:,}",
+    ],
+)
+def test_the_page_has_the_limits_that_hold(limit: str) -> None:
+    assert limit in PAGE

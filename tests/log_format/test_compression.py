@@ -22,6 +22,14 @@ def test_a_bomb_that_declares_another_size_is_not_expanded() -> None:
         expand(Codec.ZSTD, bomb, 4096)
 
 
+def test_a_frame_that_holds_more_than_it_declares_is_not_expanded() -> None:
+    bomb = bytearray(zstandard.ZstdCompressor(level=3).compress(bytes(200 * 1024 * 1024)))
+    assert int.from_bytes(bomb[6:10], "little") == 200 * 1024 * 1024, "RFC 8878, 3.1.1.1.4"
+    bomb[6:10] = (100_000).to_bytes(4, "little")
+    with pytest.raises(BadBody, match="zstd"):
+        expand(Codec.ZSTD, bytes(bomb), 100_000)
+
+
 def test_a_frame_without_a_declared_size_is_refused() -> None:
     compressor = zstandard.ZstdCompressor(write_content_size=False)
     with pytest.raises(BadBody, match="zstd declares"):

@@ -25,6 +25,8 @@ groups: {auditors: [reader]}
 """
 """Two issuers, three principals and a group; what a test is about follows it."""
 
+URLS = {"corp": "https://idp.example", "other": "https://other.example"}
+
 
 @pytest.fixture
 def head() -> str:
@@ -68,7 +70,7 @@ def caller() -> Callable[..., Identity]:
             "spiffe_id": f"spiffe://example/{name}",
             "thumbprint": bytes(32),
             "issuer": "corp",
-            "issuer_url": "https://idp.example",
+            "issuer_url": URLS.get(str(changes.get("issuer", "corp")), ""),
             "client_id": name,
             "subject": name,
             "token_id": "t1",

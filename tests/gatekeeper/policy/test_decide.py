@@ -274,6 +274,18 @@ def test_what_is_no_topic_is_denied_whatever_the_rules_say(
     policy = rules('topics: {">": {publish: [billing]}, "a.*": {publish: [billing]}}')
     decision = policy.decide(caller(), "publish", topic)
     assert (decision.allowed, decision.reason) == (False, "bad_topic")
+    assert decision.text.isprintable()
+    assert "that is not a topic's name (topic: " in decision.text
+    assert len(decision.text) < 300
+
+
+def test_a_denys_reason_with_braces_is_shown_as_it_is(rules: Rules, caller: Caller) -> None:
+    policy = rules(
+        """
+        deny: [{id: D1, who: [billing], do: [publish], on: x, reason: "see {rule} {0} %s"}]
+        """
+    )
+    assert policy.decide(caller(), "publish", "x").text.endswith("denies it (see {rule} {0} %s)")
 
 
 def test_names_are_compared_letter_by_letter(rules: Rules, caller: Caller) -> None:

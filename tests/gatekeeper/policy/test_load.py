@@ -41,3 +41,10 @@ def test_failed_tests_and_the_environment_are_told_together() -> None:
 def test_a_file_with_failing_tests_does_not_become_a_policy() -> None:
     with pytest.raises(PolicyError, match=r"tests\[0\]: expected deny, but app may publish"):
         load(DEVELOPMENT.replace(b"expect: allow", b"expect: deny"))
+
+
+def test_the_callers_of_the_tests_are_forgotten() -> None:
+    policy = load_policy(
+        DEVELOPMENT, file="policy.yaml", folder=Path("conf"), environment="development"
+    )
+    assert (policy._recent, policy._older) == ({}, {})

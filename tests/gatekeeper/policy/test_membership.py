@@ -154,6 +154,28 @@ def test_templates_are_resolved_from_their_own_issuer(rules: Rules, caller: Call
     assert policy.membership_of(caller(claims=claims, issuer="")).values == {}
 
 
+def test_an_issuers_name_that_meant_another_issuer_counts_for_nothing(
+    rules: Rules, caller: Caller
+) -> None:
+    policy = rules(
+        """
+        topics:
+          "a.{corp:team}": {publish: ["claim:corp:team=pay", "scope:corp:s"]}
+        """
+    )
+    token = {"claims": {"team": "pay"}, "scopes": frozenset({"s"})}
+    before = caller("billing", issuer_url="https://old.example", **token)
+    assert policy.decide(caller("billing", **token), "publish", "a.pay")
+    member = policy.membership_of(before)
+    assert (member.principal, member.subjects, member.values) == (
+        "spiffe://example/billing",
+        frozenset(),
+        {},
+    )
+    assert member.identity is before
+    assert not policy.decide(before, "publish", "a.pay")
+
+
 QUOTAS = """
 groups: {more: [billing, "claim:corp:team=pay"], most: ["claim:corp:team=pay"]}
 quotas:

@@ -119,3 +119,9 @@ def test_long_text_is_refused() -> None:
     assert reading.short("x" * reading.SHORT_CHARS_MAX)
     with pytest.raises(ValueError, match="has 257 characters; at most 256"):
         reading.short("x" * 257)
+
+
+@pytest.mark.parametrize("text", ["a\nb", "a\n", "\x1b[2J", "a\u2028b"])
+def test_text_of_several_lines_or_with_control_characters_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="one line of printable text"):
+        reading.short(text)

@@ -1,0 +1,304 @@
+"""The lane's promise under every order of events: nothing lost, nothing doubled, order kept."""
+
+from dataclasses import dataclass, field
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from log_format.frame import decode_frame
+
+from sidecar.batch import Ack, Committed, Entry, Kept, Lines, stored_batch
+from sidecar.errors import SidecarError
+from sidecar.lane import LATE_S_MAX, CountedOrders, Lane, LaneLimits
+from sidecar.message import Message
+from sidecar.producer import ProducerEpoch
+from sidecar.refusals import refusal_error
+from sidecar.results import AppendResult, Verdict, refusal
+
+LIMITS = LaneLimits(ring_entries_max=64, ring_bytes_max=1 << 20, batch_bytes_max=120, linger_s=0.0)
+
+
+@dataclass
+class ModelLog:
+    """One partition by the wire's rules for producers; remembers the last 16 batches of each."""
+
+    values: list[int] = field(default_factory=list)
+    producers: dict[int, tuple[int, int, list[tuple[int, int, bytes, int]]]] = field(
+        default_factory=dict
+    )
+
+    def append(self, raw: bytes) -> AppendResult:
+        frame = decode_frame(raw)
+        frame.check_hash()
+        part = frame.envelope.producer
+        epoch, expected, recent = self.producers.get(part.producer_id, (-1, 0, []))
+        if part.epoch < epoch:
+            return refusal("fenced", {})
+        if part.epoch > epoch:
+            epoch, expected, recent = part.epoch, 0, []
+        if part.first_sequence > expected:
+            return refusal("sequence_gap", {})
+        if part.first_sequence < expected:
+            for first, count, digest, offset in recent:
+                if first == part.first_sequence:
+                    assert (count, digest) == (part.count, part.body_sha256), "number used twice"
+                    return AppendResult(Verdict.COMMITTED, offset, "committed")
+            return refusal("duplicate_too_old", {})
+        offset = len(self.values)
+        self.values += [int(value or b"") for value in frame.columns().value]
+        recent = [*recent, (part.first_sequence, part.count, part.body_sha256, offset)][-16:]
+        self.producers[part.producer_id] = (epoch, expected + part.count, recent)
+        return AppendResult(Verdict.COMMITTED, offset, "committed")
+
+
+class CountedEpochs:
+    """Epochs that never come twice, over all runs."""
+
+    def __init__(self) -> None:
+        self.current = ProducerEpoch(7, 0)
+
+    def raise_epoch(self) -> ProducerEpoch:
+        self.current = ProducerEpoch(self.current.producer_id, self.current.epoch + 1)
+        return self.current
+
+    def replace_id(self) -> ProducerEpoch:
+        self.current = ProducerEpoch(self.current.producer_id + 1, 0)
+        return self.current
+
+
+class LaneMachine(RuleBasedStateMachine):
+    """Messages are numbers in the order of their acceptance; the log must rise strictly."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.log = ModelLog()
+        self.epochs = CountedEpochs()
+        self.disk: dict[int, tuple[int, bytes]] = {}
+        self.marked: set[int] = set()
+        self.unmarked: list[int] = []
+        self.limbo: list[tuple[float, bytes]] = []
+        self.writing: list[tuple[object, bytes]] = []
+        self.orders = CountedOrders()
+        self.next_number = 0
+        self.next_position = 1
+        self.promised: set[int] = set()
+        self.never: set[int] = set()
+        self.rejected: set[int] = set()
+        self.offsets: dict[int, int] = {}
+        self.now = 0.0
+        self._new_lane()
+
+    def teardown(self) -> None:
+        if hasattr(self, "log"):
+            self.finish()
+
+    def _new_lane(self) -> None:
+        self.epochs.raise_epoch()
+        self.lane = Lane("t", 0, self.epochs, LIMITS, self.orders)
+
+    def _reply(self, number: int, count: int):
+        def reply(outcome) -> None:
+            if isinstance(outcome, Committed):
+                for index in range(count):
+                    self.offsets[number + index] = outcome.offset + index
+            if isinstance(outcome, Committed | Kept):
+                self.promised.update(range(number, number + count))
+
+        return reply
+
+    @rule(ack=st.sampled_from(Ack), count=st.integers(1, 4), lines=st.booleans())
+    def offer(self, ack: Ack, count: int, lines: bool) -> None:
+        if lines:
+            values = [b"%d" % (self.next_number + index) for index in range(count)]
+            payload = Lines("t", values, 1, sum(map(len, values)))
+            entries = [(payload, count)]
+        else:
+            entries = [
+                (Message("t", b"%d" % (self.next_number + index), 1), 1) for index in range(count)
+            ]
+        for payload, size in entries:
+            entry = Entry(payload, ack, self._reply(self.next_number, size))
+            if self.lane.offer(entry, self.now):
+                self.next_number += size
+
+    @rule()
+    def begin_store(self) -> None:
+        self.lane.close_all()
+        for batch in self.lane.to_store():
+            batch.storing = True
+            self.writing.append((batch, batch.frame))
+
+    @rule()
+    def end_store(self) -> None:
+        for batch, frame in self.writing:
+            position, self.next_position = self.next_position, self.next_position + 1
+            self.disk[position] = (batch.order, frame)
+            self._mark(self.lane.stored(batch, position, frame))
+            if not batch.resolved:
+                for entry in batch.entries:
+                    entry.keep = entry.ack in (Ack.AUTO, Ack.SIDECAR)
+                    entry.answer_stored()
+        self.writing.clear()
+        self.lane.shelve(0.0)
+
+    def _mark(self, positions: list[int]) -> None:
+        self.unmarked += positions
+        self.lane.unsynced += len(positions)
+
+    @rule()
+    def sync_marks(self) -> None:
+        self.lane.done_synced(len(self.unmarked))
+        self.marked.update(self.unmarked)
+        self.unmarked.clear()
+
+    @precondition(lambda self: self.lane.wants_refill())
+    @rule()
+    def refill(self) -> None:
+        positions = self.lane.begin_refill()
+        self.lane.end_refill([self._read(position) for position in positions])
+
+    def _read(self, position: int):
+        order, raw = self.disk[position]
+        return stored_batch(decode_frame(raw), raw, position, order)
+
+    def _loaded(self):
+        self.now += 7.0
+        due = self.lane.due_at()
+        return [] if due is None or due > self.now else self.lane.load(1 << 20)
+
+    @rule(late=st.booleans())
+    def answer_is_lost(self, late: bool) -> None:
+        batches = self._loaded()
+        if late:
+            self.limbo += [(self.now, batch.frame) for batch in batches]
+        else:
+            for batch in batches:
+                self.log.append(batch.frame)
+        self.lane.lost(sent=True, now=self.now)
+
+    @rule()
+    def never_left(self) -> None:
+        self._loaded()
+        self.lane.lost(sent=False, now=self.now)
+
+    @precondition(lambda self: self.limbo)
+    @rule()
+    def a_late_request_arrives(self) -> None:
+        for sent_at, raw in self.limbo:
+            if self.now < sent_at + LATE_S_MAX:
+                self.log.append(raw)
+        self.limbo.clear()
+
+    @rule(
+        codes=st.lists(
+            st.sampled_from(["ok", "ok", "ok", "denied", "over_quota", "down", "down_after"]),
+            min_size=5,
+            max_size=5,
+        )
+    )
+    def send(self, codes: list[str]) -> None:
+        batches = self._loaded()
+        results = []
+        quota = False
+        for batch, code in zip(batches, codes, strict=False):
+            quota = quota or code == "over_quota"
+            if quota:
+                results.append(refusal("over_quota", {}))
+            elif code == "denied":
+                results.append(refusal("denied", {}))
+            elif code == "down":
+                results.append(refusal("unavailable", {}))
+            else:
+                result = self.log.append(batch.frame)
+                results.append(refusal("unavailable", {}) if code == "down_after" else result)
+        if batches:
+            self._settle(results)
+
+    def _settle(self, results: list[AppendResult]) -> None:
+        for each in self.lane.settle(results, self.now):
+            batch, result = each.batch, each.result
+            if result.verdict is Verdict.COMMITTED:
+                batch.answer_committed(result.base_offset, result.durability)
+            elif result.verdict is not Verdict.COMMITTED_UNPLACED:
+                numbers = {int(v or b"") for v in decode_frame(batch.frame).columns().value}
+                # One that is on disk may come back after a crash, until its mark is there too.
+                if not (batch.doubtful or batch.storing or batch.position or batch.replaces):
+                    self.never |= numbers
+                self.rejected |= numbers
+                batch.answer_all(refusal_error(batch, result))
+            positions = [*batch.replaces]
+            if batch.position is not None:
+                positions.append(batch.position)
+            batch.position, batch.replaces = None, []
+            self._mark(positions)
+
+    @rule()
+    def the_link_goes_down(self) -> None:
+        back = []
+        for entry in self.lane.abandon():
+            if entry.ack is Ack.CORE and entry.reply is not None:
+                self.never |= set(_numbers(entry))
+                entry.answer(SidecarError("never sent"))
+            else:
+                back.append(entry)
+        self.lane.put_back(back)
+
+    @rule(marks_survive=st.booleans(), write_survives=st.booleans())
+    def crash(self, marks_survive: bool, write_survives: bool) -> None:
+        if write_survives:
+            for batch, frame in self.writing:
+                position, self.next_position = self.next_position, self.next_position + 1
+                self.disk[position] = (batch.order, frame)
+        self.writing.clear()
+        if marks_survive:
+            self.marked.update(self.unmarked)
+        self.unmarked.clear()
+        for position in self.marked:
+            self.disk.pop(position, None)
+        self._new_lane()
+        by_order = sorted(self.disk, key=lambda position: self.disk[position][0])
+        self.lane.inherit(((position, 0.0) for position in by_order), self.now)
+
+    @invariant()
+    def the_log_rises_strictly(self) -> None:
+        if hasattr(self, "log"):
+            assert self.log.values == sorted(set(self.log.values)), self.log.values
+
+    @invariant()
+    def answered_offsets_are_true(self) -> None:
+        if hasattr(self, "log"):
+            for number, offset in self.offsets.items():
+                assert self.log.values[offset] == number
+
+    def finish(self) -> None:
+        """Let everything go well; then every promise must have been kept."""
+        for _ in range(10_000):
+            if self.lane.empty:
+                break
+            self.begin_store()
+            self.end_store()
+            self.sync_marks()
+            if self.lane.wants_refill():
+                self.refill()
+            self.send(["ok"] * 5)
+        assert self.lane.empty
+        self.the_log_rises_strictly()
+        self.answered_offsets_are_true()
+        stored = set(self.log.values)
+        assert self.promised - self.rejected <= stored, self.promised - self.rejected - stored
+        assert not self.never & stored, self.never & stored
+
+
+def _numbers(entry: Entry) -> list[int]:
+    if isinstance(entry.payload, Lines):
+        return [int(value) for value in entry.payload.values]
+    return [int(entry.payload.value)]
+
+
+LaneMachine.TestCase.settings = settings(
+    max_examples=150,
+    stateful_step_count=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+TestLane = LaneMachine.TestCase
