@@ -14,12 +14,12 @@ import time
 from pathlib import Path
 
 import uvloop
-from core_log.log import Log
 
 from bench.core_load import append_load
 from bench.core_process import CoreProcess
 from bench.process_memory import unshared_bytes
 from bench.runner import RESULTS
+from core_log.log import Log
 from core_log.options import LogOptions
 
 BATCH_BYTES = 64 * 1024

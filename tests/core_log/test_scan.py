@@ -133,7 +133,9 @@ class BadSector:
         self.pages = pages
 
     def read(self, position: int, length: int) -> bytes:
-        if any(page * 4096 < position + length and position < page * 4096 + 4096 for page in self.pages):
+        if any(
+            page * 4096 < position + length and position < page * 4096 + 4096 for page in self.pages
+        ):
             raise OSError(errno.EIO, "bad sector")
         return self.data[position : position + length]
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from log_format.frame import decode_frame
 
+from log_format.frame import decode_frame
 from sidecar.batch import Ack, Committed, Entry, Kept, Lines, stored_batch
 from sidecar.errors import SidecarError
 from sidecar.lane import LATE_S_MAX, CountedOrders, Lane, LaneLimits

@@ -18,7 +18,7 @@ class CountedEpochs:
         self.current = ProducerEpoch(7, 0)
 
     def raise_epoch(self):
-        self.current = ProducerEpoch(7, self.current.epoch + 1)
+        self.current = ProducerEpoch(self.current.producer_id, self.current.epoch + 1)
         return self.current
 
     def replace_id(self):
@@ -122,7 +122,7 @@ def test_a_request_stays_within_its_bytes_but_always_carries_one_batch(make_lane
     for _ in range(3):
         lane.offer(message(size=60), now=0.0)
     assert len(lane.load(1)) == 1
-    lane.lost(sent=False)
+    lane.lost(sent=False, now=0.0)
     size = len(lane.queue[0].frame)
     assert len(lane.load(2 * size)) == 2
 
@@ -141,7 +141,7 @@ def test_a_lost_answer_repeats_the_same_bytes(make_lane):
     lane = make_lane()
     lane.offer(message(), now=0.0)
     (first,) = [batch.frame for batch in lane.load(1000)]
-    lane.lost(sent=True)
+    lane.lost(sent=True, now=0.0)
     lane.offer(message(), now=1.0)
     again = lane.load(10_000)
     assert again[0].frame == first
@@ -221,10 +221,10 @@ def test_what_is_abandoned_was_never_sent_and_what_is_in_doubt_stays(make_lane):
     entries = [message(size=60) for _ in range(3)]
     lane.offer(entries[0], now=0.0)
     lane.load(1000)
-    lane.lost(sent=True)
+    lane.lost(sent=True, now=0.0)
     lane.offer(entries[1], now=0.0)
     lane.load(1)
-    lane.lost(sent=False)
+    lane.lost(sent=False, now=0.0)
     lane.offer(entries[2], now=0.0)
     assert lane.abandon() == entries[1:]
     assert [batch.entries for batch in lane.queue] == [[entries[0]]]

@@ -153,6 +153,8 @@ def check(
     missing = set(range(sample.start, len(sample.messages))) - set(outcome.read)
     cut = {offset for offset in missing if offset >= outcome.end}
     assert missing == outcome.refused | cut
+    if closed:
+        assert not outcome.report.cuts, "bytes that a checkpoint proves to be synced were cut"
     if cut:
         assert not closed, "what a checkpoint proves to be synced was cut"
         if length is None:

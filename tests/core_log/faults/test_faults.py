@@ -5,7 +5,8 @@ from random import Random
 
 import pytest
 
-from core_log.log_errors import DiskFull, LogFailed
+from core_log.log_errors import Damaged, DiskFull, LogFailed
+from core_log.options import Retention
 from core_log.results import Appended, Refused
 
 
@@ -221,3 +222,61 @@ def test_a_crash_while_opening_loses_nothing(kit, seed):
             disk.fails.clear()
         found = kit.read_all(kit.open(disk.crash()))
         assert found == {n: b"%d" % n * 50 for n in range(25)}
+
+
+def test_a_start_that_was_seen_never_goes_back(kit, seed):
+    random = Random(seed)
+    for _ in range(30):
+        disk = kit.disk(random)
+        clock = kit.clock()
+        log = kit.open(disk, clock)
+        for sequence in range(12):
+            kit.append(log, kit.frame([b"%d" % sequence * 40], sequence=sequence))
+        log.clean({"orders": Retention(drop_below={0: 5})}, clock.now_us())
+        assert log.start_offset("orders", 0) == 5
+        log = kit.open(disk.crash())
+        assert log.start_offset("orders", 0) == 5
+        assert min(kit.read_all(log)) == 5
+
+
+@pytest.mark.parametrize("durability", ["interval", "os"])
+def test_a_weaker_mode_loses_only_the_end(kit, seed, durability):
+    """What is found after a crash is what was appended first, without a gap."""
+    random = Random(seed)
+    for _ in range(30):
+        disk = kit.disk(random)
+        log = kit.open(disk, durability=durability)
+        appended = {}
+        for sequence in range(random.randrange(1, 40)):
+            (outcome,) = kit.append(log, kit.frame([b"%d" % sequence * 60], sequence=sequence))
+            assert outcome.durability == durability
+            appended[outcome.base_offset] = b"%d" % sequence * 60
+        sealed = log.status().durable_leaves
+        log = kit.open(disk.crash())
+        found = kit.read_all(log)
+        assert found == {offset: appended[offset] for offset in range(len(found))}
+        assert len(found) >= sealed
+
+
+def test_an_interval_log_syncs_when_its_interval_has_passed(kit):
+    disk = kit.disk()
+    clock = kit.clock()
+    log = kit.open(disk, clock, durability="interval", sync_interval_s=0.2)
+    kit.append(log, kit.frame([b"soon"], sequence=0))
+    assert log.status().durable_leaves == 0
+    clock.advance(0.2)
+    log.turn()
+    assert log.status().durable_leaves == 1
+    assert kit.read_all(kit.open(disk.crash())) == {0: b"soon"}
+
+
+def test_a_batch_that_the_disk_cannot_read_is_an_error_with_its_offsets(kit):
+    disk = kit.disk()
+    log = kit.open(disk)
+    for sequence in range(3):
+        kit.append(log, kit.frame([b"a", b"b"], sequence=sequence * 2))
+    disk.fails["read"] = errno.EIO
+    with pytest.raises(Damaged, match="the disk cannot read") as caught:
+        log.read("orders", 0, 2, 100)
+    assert (caught.value.first, caught.value.end) == (2, 4)
+    assert len(kit.read_all(log)) == 6

@@ -1,0 +1,35 @@
+"""Server-sent events, read back by the rules of the WHATWG's parser."""
+
+from sidecar.sse import HEARTBEAT, encode_event, encode_position_only
+
+
+def parse(stream):
+    """Events as (last event id, data), and the last event id at the end."""
+    events, data, identity = [], [], ""
+    for line in stream.decode().split("\n"):
+        if not line:
+            if data:
+                events.append((identity, "\n".join(data)))
+            data = []
+            continue
+        name, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if name == "data":
+            data.append(value)
+        elif name == "id":
+            identity = value
+    return events, identity
+
+
+def test_an_event_carries_its_id_and_its_data():
+    stream = encode_event("0-17", b'{"a":": b"}') + encode_event("0-18", b"2")
+    assert parse(stream) == ([("0-17", '{"a":": b"}'), ("0-18", "2")], "0-18")
+
+
+def test_a_position_alone_is_remembered_and_dispatches_no_event():
+    assert parse(encode_position_only("0-3_1-4")) == ([], "0-3_1-4")
+
+
+def test_a_heartbeat_is_nothing_to_the_reader_and_does_not_cut_an_event():
+    stream = encode_event("0-1", b"1") + HEARTBEAT + encode_event("0-2", b"2") + HEARTBEAT
+    assert parse(stream) == ([("0-1", "1"), ("0-2", "2")], "0-2")
