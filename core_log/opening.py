@@ -163,6 +163,8 @@ class Opener:
             segment = Segment(item.first_leaf, item.rewritten, file, index)
             self._segments.add_sealed(sealed, segment)
         else:
+            if item.head is None:
+                self._findings.quarantine_head(item.path.name, item.first_leaf)
             if replayed:
                 self._replay(item, index)
             self._segments.add_sealed(

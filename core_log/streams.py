@@ -2,7 +2,7 @@
 
 `Reader` is one stream's place in its partitions: pure decisions over offsets, lengths and
 credit. `Broadcast` hands each commit to those who listen. May import the log's values only; the
-sockets are elsewhere (`stream_socket`).
+sockets are elsewhere (`core_log.outlet`).
 
 How replay joins live delivery. A partition of a reader is *live* when everything committed so
 far has been handed out, and *behind* otherwise. A live one takes commits as they are told; a

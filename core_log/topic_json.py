@@ -6,6 +6,7 @@ from typing import get_args
 from core_log.json_fields import INTEGER_MAX, Fields
 from core_log.topics import (
     PARTITIONS_MAX,
+    RETENTION_FIELDS,
     BadTopic,
     Change,
     Definition,
@@ -37,7 +38,7 @@ def parse_change(value: object) -> Change:
     change = Change(
         partitions=fields.optional_integer("partitions", least=1, most=PARTITIONS_MAX),
         strategy=fields.choice("strategy", get_args(Strategy)),
-        retention=_retention(fields),
+        retention=_retention_change(fields),
         delivery=fields.choice("delivery", get_args(Delivery)),
     )
     fields.finish()
@@ -102,6 +103,20 @@ def _definition(fields: Fields, check_name: Callable[[object], str]) -> Definiti
     if definition.storage == "memory" and definition.retention != Retention():
         fields.problem("retention", "a memory topic stores nothing; leave it out")
     return definition
+
+
+def _retention_change(fields: Fields) -> dict[str, int | None]:
+    """The limits that are named, as in RFC 7396: null lifts one, an absent one stays."""
+    inner = fields.nested("retention")
+    if inner is None:
+        return {}
+    change = {
+        name: inner.optional_integer(name, least=1, most=INTEGER_MAX)
+        for name in RETENTION_FIELDS
+        if name in inner
+    }
+    inner.close()
+    return change
 
 
 def _retention(fields: Fields) -> Retention | None:

@@ -8,8 +8,8 @@ of a deleted one begins where that one ended (`first_offsets`), so that a reader
 can't meet a message that it was never meant for.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from log_format.topic import is_system_topic
@@ -39,7 +39,9 @@ class UnknownTopic(TopicError):
     """No topic has this name."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"there is no topic {name!r}; create it with POST /v1/topics")
+        super().__init__(
+            f"there is no topic {name!r}; create it first: sidegate topics create {name}"
+        )
         self.members = {"topic": name}
 
 
@@ -49,7 +51,7 @@ class TopicExists(TopicError):
     def __init__(self, name: str, differs: Sequence[str]) -> None:
         super().__init__(
             f"topic {name!r} exists and differs in {', '.join(differs)}; "
-            f"alter it with PATCH /v1/topics/{name}, or choose another name"
+            f"alter it (sidegate topics alter {name}), or choose another name"
         )
         self.members = {"topic": name, "differs": list(differs)}
 
@@ -76,6 +78,9 @@ class Retention:
     bytes: int | None = None
 
 
+RETENTION_FIELDS: Final = ("age_ms", "bytes")
+
+
 @dataclass(frozen=True, slots=True)
 class Definition:
     """What a caller says about a topic."""
@@ -90,11 +95,14 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a caller wants to alter; None leaves a field as it is."""
+    """What a caller wants to alter; None leaves a field as it is.
+
+    `retention` has the limits to change, where None lifts one; a limit that is absent stays.
+    """
 
     partitions: int | None = None
     strategy: Strategy | None = None
-    retention: Retention | None = None
+    retention: Mapping[str, int | None] = field(default_factory=dict)
     delivery: Delivery | None = None
 
 
@@ -160,13 +168,14 @@ def alter(
         )
     if is_system_topic(old.name) and partitions != old.partitions:
         raise BadTopic(f"partitions: those of the system's topic {old.name!r} are fixed")
-    if old.storage == "memory" and change.retention not in (None, Retention()):
+    retention = replace(old.retention, **change.retention)
+    if old.storage == "memory" and retention != Retention():
         raise BadTopic(f"retention: {old.name!r} is a memory topic, which stores nothing")
     new = replace(
         old,
         partitions=partitions,
         strategy=change.strategy or old.strategy,
-        retention=change.retention or old.retention,
+        retention=retention,
         delivery=change.delivery or old.delivery,
     )
     if new == old:
@@ -186,5 +195,5 @@ def check_delete(existing: Topic, *, if_version: int | None) -> None:
 
 
 def _differences(have: Definition, wanted: Definition) -> list[str]:
-    fields = ("partitions", "strategy", "retention", "storage", "delivery")
-    return [field for field in fields if getattr(have, field) != getattr(wanted, field)]
+    names = ("partitions", "strategy", "retention", "storage", "delivery")
+    return [name for name in names if getattr(have, name) != getattr(wanted, name)]

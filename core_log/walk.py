@@ -32,6 +32,11 @@ class Findings:
         if lost is not None:
             self.lost.append(lost)
 
+    def quarantine_head(self, segment: str, leaf: int) -> None:
+        """Note a damaged head; what stands behind it can be read all the same."""
+        why = "the segment's head is damaged"
+        self.quarantined.append(Quarantined(segment, 0, SEGMENT_HEAD_BYTES, leaf, why))
+
 
 @dataclass(frozen=True, slots=True)
 class Ground:
@@ -93,7 +98,7 @@ class Walk:
             action = self._decide(Place.HEAD, SEGMENT_HEAD_BYTES, SEGMENT_HEAD_BYTES)
             if action is Action.DISCARD:
                 return Walked(0, self._expected, action)
-            self._quarantine(0, SEGMENT_HEAD_BYTES, "the segment's head is damaged")
+            self._findings.quarantine_head(ground.name, self._expected)
             actions.add(action)
         end = min(ground.begin, self._window.end)
         for found in scan(self._window, ground.begin, self._expected):

@@ -1,5 +1,7 @@
 """What a caller may ask about the service and about itself: status, whoami, access."""
 
+from dataclasses import asdict
+
 from aiohttp import web
 
 from gatekeeper.call import Call, core_object, json_answer, passed_on
@@ -7,6 +9,7 @@ from gatekeeper.errors import BadRequest
 from gatekeeper.gate import Gate
 from gatekeeper.parameters import required, topic_name
 from gatekeeper.policy.document import ACTIONS
+from gatekeeper.policy.grants import grants_of
 from gatekeeper.upstream import CoreClient
 
 
@@ -26,8 +29,9 @@ class About:
         return json_answer({**core_object(answer), "gatekeeper": self._gatekeeper_id})
 
     async def whoami(self, call: Call) -> web.StreamResponse:
-        """Who the gatekeeper takes the caller for."""
+        """Who the gatekeeper takes the caller for, and what that caller may do."""
         identity = call.caller.identity
+        grants = grants_of(self._gate.policy, identity)
         return json_answer(
             {
                 "principal": call.caller.principal,
@@ -36,10 +40,14 @@ class About:
                 "issuer": identity.issuer_url,
                 "client_id": identity.client_id,
                 "subject": identity.subject,
+                "token_id": identity.token_id,
                 "scopes": sorted(identity.scopes),
                 "expires_at": identity.expires_at,
                 "gatekeeper": self._gatekeeper_id,
                 "policy_hash": self._gate.policy.hash.hex(),
+                "allowed": [asdict(rule) for rule in grants.allowed],
+                "denied": [asdict(rule) for rule in grants.denied],
+                "complete": grants.complete,
             }
         )
 

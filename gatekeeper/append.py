@@ -1,7 +1,7 @@
 """One append request, decided by its envelopes alone.
 
 The bodies are never opened: a frame is cut out, judged by topic, count and size, given provenance
-and passed on as the same bytes. Pure functions over bytes; the HTTP shell is in `proxy.py`.
+and passed on as the same bytes. Pure functions over bytes; the HTTP shell is `publishing.py`.
 May import `log_format`; must never know of connections, tokens or the core's address.
 """
 

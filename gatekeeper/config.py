@@ -57,7 +57,8 @@ class CoreConfig:
     answer_timeout: Seconds = 30.0
     """Longest wait for an answer: a core that syncs a slow disk needs seconds, never a minute."""
     connections_max: int = 64
-    """Connections to the core for requests; streams have their own on top."""
+    """Connections for appends, each of which takes milliseconds. Reads and streams have their own,
+    one for each of a caller's."""
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """Exactly one of the two ways, each with what it needs."""
@@ -79,13 +80,13 @@ class LimitsConfig:
     handshake_timeout: Seconds = 5.0
     """A TLS handshake takes two round trips; five seconds reach around the world many times."""
     handshakes_max: int = 512
-    """Handshakes in progress. The oldest goes when one more comes: an honest one takes
-    milliseconds, so a flood of half-open connections only pushes out itself."""
+    """Handshakes in progress. When one more comes, the oldest of the busiest source goes: an honest
+    one takes milliseconds, so a flood of half-open connections only pushes out itself."""
     header_timeout: Seconds = KEEPALIVE_S_MAX
     """From the connection's begin, or from the last answer, until the next request's headers are
     there; this is also how long an idle connection stays open."""
     body_timeout: Seconds = 30.0
-    """For a whole request body: 32 MiB at 1 MiB/s."""
+    """For a whole body, a request's or a read's answer: 32 MiB at 1 MiB/s."""
     header_bytes_max: ByteSize = 16 * 1024
     """One header: a large token fits; see the authenticator for how large one may be."""
     headers_max: int = 64

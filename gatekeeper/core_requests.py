@@ -7,12 +7,13 @@ Knows nothing of frames, routes or callers. Lives in one event loop.
 """
 
 import asyncio
+import re
 import ssl
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from hosting.spiffe import NotSpiffe, spiffe_id_of
 from hosting.tls import ReloadingContexts
@@ -27,6 +28,10 @@ WRITE_BYTES: Final = 256 * 1024
 """Written in one piece: few calls for a usual request, bounded buffers for a large one."""
 IDLE_S_MAX: Final = 10.0
 """The core closes idle connections after 15 s; ours go first, so that none is used as it closes."""
+_STATUS: Final = re.compile(rb"HTTP/1\.1 (\d{3})(?: [^\r\n]*)?(?:\r\n|$)")
+_LENGTH: Final = re.compile(rb"\r\nContent-Length:[ \t]*(\d{1,12})[ \t]*(?=\r\n|$)", re.IGNORECASE)
+_CODING: Final = re.compile(rb"\r\nTransfer-Encoding[ \t]*:", re.IGNORECASE)
+_CLOSE: Final = re.compile(rb"\r\nConnection:[^\r\n]*close", re.IGNORECASE)
 
 
 class CoreLost(Exception):
@@ -40,10 +45,9 @@ class CoreLost(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A whole answer. Header names are in lower case."""
+    """A whole answer."""
 
     status: int
-    headers: Mapping[str, str]
     body: bytes
 
 
@@ -107,6 +111,14 @@ class UnixDialer:
         await asyncio.get_running_loop().create_unix_connection(lambda: protocol, str(self._path))
 
 
+class Head(NamedTuple):
+    """Of an answer: its status, the length of its body, and whether the connection may be kept."""
+
+    status: int
+    length: int
+    keep: bool
+
+
 class CoreConnection(asyncio.Protocol):
     """One connection: a request, then its answer, then the next."""
 
@@ -116,7 +128,7 @@ class CoreConnection(asyncio.Protocol):
         self.idle_since_s = 0.0
         self._transport: asyncio.Transport | None = None
         self._buffer = bytearray()
-        self._head: tuple[int, dict[str, str], int] | None = None
+        self._head: Head | None = None
         self._waiter: asyncio.Future[Reply] | None = None
         self._room: asyncio.Future[None] | None = None
         self._paused = False
@@ -132,10 +144,7 @@ class CoreConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
-        lost = CoreLost(str(exc or "the core closed the connection"), fresh=not self.used)
-        for waiter in (self._waiter, self._room):
-            if waiter is not None and not waiter.done():
-                waiter.set_exception(lost)
+        self._end(CoreLost(str(exc or "the core closed the connection"), fresh=not self.used))
 
     def pause_writing(self) -> None:
         self._paused = True
@@ -159,9 +168,13 @@ class CoreConnection(asyncio.Protocol):
             self._waiter.set_result(reply)
 
     def _fail(self, text: str) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_exception(CoreLost(text, fresh=True))
+        self._end(CoreLost(text, fresh=True))
         self.close()
+
+    def _end(self, lost: CoreLost) -> None:
+        for waiter in (self._waiter, self._room):
+            if waiter is not None and not waiter.done():
+                waiter.set_exception(lost)
 
     def _parsed(self) -> Reply | None:
         if self._head is None:
@@ -172,24 +185,26 @@ class CoreConnection(asyncio.Protocol):
                 return None
             self._head = parse_head(bytes(self._buffer[:end]))
             del self._buffer[: end + 4]
-        status, headers, length = self._head
-        if len(self._buffer) < length:
+        head = self._head
+        if len(self._buffer) < head.length:
             return None
-        if len(self._buffer) > length:
+        if len(self._buffer) > head.length:
             raise ValueError("the core's answer is longer than it says")
         body = bytes(self._buffer)
         self._buffer.clear()
         self._head = None
-        self._keep = headers.get("connection", "").lower() != "close"
-        return Reply(status, headers, body)
+        self._keep = head.keep
+        return Reply(head.status, body)
 
-    async def ask(self, head: bytes, buffers: Sequence[Buffer]) -> Reply:
-        """Send a request and wait for its whole answer. A cancelled one ends the connection."""
+    async def ask(self, head: bytes, buffers: Sequence[Buffer], deadline_s: float) -> Reply:
+        """Send a request and wait for its whole answer. One that is cancelled, or not answered by
+        the deadline, ends the connection: its answer must not be taken for the next one's."""
         transport = self._transport
         if transport is None:
             raise CoreLost("the core closed the connection", fresh=not self.used)
         loop = asyncio.get_running_loop()
         self._waiter = loop.create_future()
+        late = loop.call_at(deadline_s, self._fail, "the core did not answer in time")
         try:
             await self._write(transport, [head, *buffers])
             reply = await self._waiter
@@ -199,6 +214,7 @@ class CoreConnection(asyncio.Protocol):
                 self._waiter.exception()
             raise
         finally:
+            late.cancel()
             self._waiter = None
         self.used = True
         return reply
@@ -244,19 +260,32 @@ class CoreRequests:
 
     async def ask(self, head: bytes, buffers: Sequence[Buffer], timeout_s: float) -> Reply:
         """One request. A kept connection that proves dead is replaced once: what is asked here may
-        safely be asked twice. Raises CoreLost or TimeoutError."""
-        async with asyncio.timeout(timeout_s), self._places:
+        safely be asked twice. Raises CoreLost."""
+        deadline_s = asyncio.get_running_loop().time() + timeout_s
+        await self._wait_for_place(deadline_s)
+        try:
             while True:
                 connection = await self._take()
                 try:
-                    reply = await connection.ask(head, buffers)
+                    return await connection.ask(head, buffers, deadline_s)
                 except CoreLost as lost:
                     if lost.fresh:
                         raise
-                    continue
                 finally:
                     self._give_back(connection)
-                return reply
+        finally:
+            self._places.release()
+
+    async def _wait_for_place(self, deadline_s: float) -> None:
+        if not self._places.locked():
+            await self._places.acquire()
+            return
+        try:
+            async with asyncio.timeout_at(deadline_s):
+                await self._places.acquire()
+        except TimeoutError as error:
+            text = "every connection to the core is in use (core.connections_max)"
+            raise CoreLost(text, fresh=True) from error
 
     async def _take(self) -> CoreConnection:
         now_s = asyncio.get_running_loop().time()
@@ -293,21 +322,15 @@ class CoreRequests:
         self._idle.clear()
 
 
-def parse_head(head: bytes) -> tuple[int, dict[str, str], int]:
-    """Status, headers and length of an answer, or ValueError."""
-    lines = head.decode("latin-1").split("\r\n")
-    version, _space, rest = lines[0].partition(" ")
-    if version != "HTTP/1.1" or not (rest[:3].isascii() and rest[:3].isdigit()):
+def parse_head(head: bytes) -> Head:
+    """What counts of an answer's head, or ValueError. Other headers are not looked at."""
+    status = _STATUS.match(head)
+    if status is None:
         raise ValueError("the core's answer is not HTTP/1.1")
-    headers: dict[str, str] = {}
-    for line in lines[1:]:
-        name, colon, value = line.partition(":")
-        if not colon or name != name.strip():
-            raise ValueError("the core's answer has a header that is none")
-        headers[name.lower()] = value.strip()
-    length = headers.get("content-length", "")
-    if "transfer-encoding" in headers or not (length.isascii() and length.isdigit()):
+    lengths = _LENGTH.findall(head)
+    if len(lengths) != 1 or _CODING.search(head):
         raise ValueError("the core's answer does not say how long it is")
-    if int(length) > ANSWER_BYTES_MAX:
+    length = int(lengths[0])
+    if length > ANSWER_BYTES_MAX:
         raise ValueError(f"the core's answer is over {ANSWER_BYTES_MAX} bytes")
-    return int(rest[:3]), headers, int(length)
+    return Head(int(status[1]), length, _CLOSE.search(head) is None)

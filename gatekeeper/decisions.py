@@ -5,7 +5,6 @@ checkable later. Pure values; knows nothing of HTTP and of how records are store
 """
 
 import os
-import uuid
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -53,7 +52,8 @@ class Ruling:
 
 def id_text(decision_id: bytes) -> str:
     """A decision id in the usual notation of a UUID."""
-    return str(uuid.UUID(bytes=decision_id))
+    text = decision_id.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
 def new_decision_id(now_us: int) -> bytes:

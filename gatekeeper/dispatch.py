@@ -7,6 +7,7 @@ then the answer to whatever went wrong, by the one list in `problems.py`. Knows 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
 
 from aiohttp import web
 
@@ -19,6 +20,11 @@ from gatekeeper.parameters import known_query
 from gatekeeper.problems import PROBLEMS
 from gatekeeper.routes import ROUTES, Route, find_route, plain_path
 from hosting.problems import REQUEST_ID_HEADER, begin_request, response_for
+
+SERVER: Final = "sidegate"
+"""Which versions answer is nobody's business."""
+SWITCHED: Final = 101
+"""A stream, whose life is no answer's latency."""
 
 Handler = Callable[[Call], Awaitable[web.StreamResponse]]
 
@@ -62,12 +68,14 @@ class Dispatch:
                 self._finish_refusal(request, response)
             if not response.prepared:
                 response.headers.setdefault(REQUEST_ID_HEADER, request_id)
+                response.headers["Server"] = SERVER
                 self._close_if_due(request, response)
-            self._metrics.answered(
-                "none" if route is None else route.name,
-                response.status,
-                time.perf_counter() - began,
-            )
+            if response.status != SWITCHED:
+                self._metrics.answered(
+                    "none" if route is None else route.name,
+                    response.status,
+                    time.perf_counter() - began,
+                )
             return response
         finally:
             self.in_flight -= 1

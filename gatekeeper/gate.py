@@ -23,12 +23,15 @@ from gatekeeper.authenticator import Authenticator
 from gatekeeper.connections import Connection, Connections
 from gatekeeper.decision_log import DecisionLog
 from gatekeeper.decisions import Ruling, rule_on
-from gatekeeper.errors import Denied
+from gatekeeper.errors import Denied, OverQuota
 from gatekeeper.identity import Identity
 from gatekeeper.metrics import GateMetrics
 from gatekeeper.policy.decide import Decision, Policy, Question
+from gatekeeper.quotas import Quotas
 from hosting.problems import begin_request
 
+RECORD_BYTES: Final = 512
+"""A record of the decision log, of about this size."""
 STANDING_MAX: Final = 10_000
 """Decisions that stand at one time; the least recently used is decided anew."""
 
@@ -55,6 +58,7 @@ class Gate:
         connections: Connections,
         decision_log: DecisionLog,
         metrics: GateMetrics,
+        quotas: Quotas,
         require_known: Callable[[], None],
         stands_for_s: float,
     ) -> None:
@@ -63,6 +67,7 @@ class Gate:
         self._connections = connections
         self._log = decision_log
         self._metrics = metrics
+        self._quotas = quotas
         self._require_known = require_known
         self._stands_for_us = round(stands_for_s * 1_000_000)
         self._standing: OrderedDict[tuple[object, ...], Ruling] = OrderedDict()
@@ -125,11 +130,25 @@ class Gate:
         if not ruling.allowed:
             self._log.note_denial(ruling)
             raise Denied(ruling)
+        self._spend_record(policy, caller)
         await self._log.note_allowed(ruling)
         self._standing[(*key, topic)] = ruling
         if len(self._standing) > STANDING_MAX:
             self._standing.popitem(last=False)
         return ruling
+
+    def _spend_record(self, policy: Policy, caller: Caller) -> None:
+        """A decision that is noted costs its caller as much as a small message: whoever may read
+        every topic could else fill the decision log by asking for names that do not exist."""
+        over = self._quotas.take(
+            caller.principal,
+            policy.limits_of(caller.identity),
+            messages=1,
+            size=RECORD_BYTES,
+            now=time.monotonic(),
+        )
+        if over is not None:
+            raise OverQuota(f"{caller.principal} is {over.text}", over.retry_after_s)
 
     def require_any(self, caller: Caller, topic: str) -> None:
         """Raise Denied unless the caller may do anything at all on the topic. An allowance is not

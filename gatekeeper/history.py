@@ -1,5 +1,6 @@
 """GET /v1/read: history in frames, no further back than the policy lets the caller look."""
 
+import asyncio
 import time
 from typing import Final
 
@@ -26,12 +27,19 @@ class History:
     """The handler of reads. Lives in one event loop."""
 
     def __init__(
-        self, *, gate: Gate, core: CoreClient, read_bytes_max: int, wait_s_max: float
+        self,
+        *,
+        gate: Gate,
+        core: CoreClient,
+        read_bytes_max: int,
+        wait_s_max: float,
+        answer_s_max: float,
     ) -> None:
         self._gate = gate
         self._core = core
         self._read_bytes_max = read_bytes_max
         self._wait_ms_max = round(wait_s_max * 1000)
+        self._answer_s_max = answer_s_max
 
     async def read(self, call: Call) -> web.StreamResponse:
         """Frames from an offset on. The first frame's age is held against what is allowed; those
@@ -68,12 +76,18 @@ class History:
             return web.Response(status=response.status, headers=headers, body=body)
         answer = web.StreamResponse(status=response.status, headers=headers)
         answer.content_length = length
-        await answer.prepare(request)
-        if first:
-            await answer.write(first)
-        while chunk := await content.readany():
-            await answer.write(chunk)
-        await answer.write_eof()
+        try:
+            async with asyncio.timeout(self._answer_s_max):
+                await answer.prepare(request)
+                await answer.write(first)
+                while chunk := await content.readany():
+                    await answer.write(chunk)
+                await answer.write_eof()
+        except TimeoutError as error:
+            # Only a broken connection can still tell the reader that its answer is incomplete.
+            if request.transport is not None:
+                request.transport.abort()
+            raise ConnectionResetError("the reader did not take its answer in time") from error
         return answer
 
 

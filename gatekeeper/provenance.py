@@ -5,7 +5,6 @@ the producer part and the provenance (`log_format.parts.signed_bytes`). May impo
 and `cryptography`; knows nothing of HTTP.
 """
 
-from dataclasses import replace
 from pathlib import Path
 
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -14,7 +13,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from gatekeeper.decisions import Ruling
 from hosting.lifecycle import StartError
-from log_format.envelope import add_provenance, unsigned_bytes
+from log_format.envelope import seal_provenance
 from log_format.parts import Provenance
 
 
@@ -52,8 +51,7 @@ class Sealer:
 
     def seal(self, envelope: bytes, part: Provenance) -> bytes:
         """`envelope`, which has a producer part only, with `part` signed and added."""
-        signature = self._key.sign(unsigned_bytes(envelope, part))
-        return add_provenance(envelope, replace(part, signature=signature))
+        return seal_provenance(envelope, part, self._key.sign)
 
 
 def load_signing_key(path: Path) -> Ed25519PrivateKey:

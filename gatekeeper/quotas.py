@@ -25,6 +25,8 @@ with it at most a debt; its next batch finds a full bucket. About 3 MB."""
 ROUNDING: Final = 1e-9
 """Added to every wait, in seconds and as a part of it, for what floating point loses: whoever comes
 back exactly when told must not be told again."""
+TOLERANCE: Final = 1e-6
+"""The part of a batch's cost that may be missing: a debt of years leaves that much rounding."""
 STREAM_RETRY_S: Final = 5.0
 """When to ask again for a stream: nobody knows when another one ends."""
 
@@ -72,7 +74,7 @@ class _Bucket:
         self.level = min(most, self.level + max(0.0, now - self.at_s) * rate)
         self.at_s = max(self.at_s, now)
         needed = min(cost, most)
-        if self.level >= needed:
+        if self.level >= needed * (1.0 - TOLERANCE):
             return 0.0
         return (needed - self.level) / rate * (1.0 + ROUNDING) + ROUNDING
 

@@ -18,6 +18,7 @@ from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
 from gatekeeper.connections import Connections
+from gatekeeper.handshakes import Handshakes, source_of
 from hosting.http_protocol import Connections as Places
 from hosting.http_protocol import SiteProtocol
 from hosting.lifecycle import StartError
@@ -69,7 +70,8 @@ class Listener:
         self._connections = connections
         self._limits = limits
         self._sockets: list[socket.socket] = []
-        self._handshakes: dict[asyncio.Task[None], socket.socket] = {}
+        self._handshakes: Handshakes[socket.socket] = Handshakes(limits.handshakes_max)
+        self._tasks: set[asyncio.Task[None]] = set()
         self._server: _Server | None = None
         self.handshakes_dropped = 0
         self.handshakes_failed = 0
@@ -112,18 +114,17 @@ class Listener:
     async def drain(self) -> None:
         """Take no new connection; let the open ones finish the request they are at."""
         self._close_sockets()
-        for handshake in list(self._handshakes):
-            self._drop(handshake)
+        for accepted in self._handshakes:
+            self._drop(accepted)
         if self._server is not None:
             self._server.pre_shutdown()
 
     async def stop(self) -> None:
         """End what is still open."""
         self._close_sockets()
-        tasks = list(self._handshakes)
-        for task in tasks:
-            self._drop(task)
-        await asyncio.gather(*tasks, return_exceptions=True)
+        for accepted in self._handshakes:
+            self._drop(accepted)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._server is not None:
             await self._server.shutdown(LINGER_S)
 
@@ -138,7 +139,7 @@ class Listener:
         loop = asyncio.get_running_loop()
         for _ in range(ACCEPTS_PER_TURN):
             try:
-                accepted, _address = listening.accept()
+                accepted, peer = listening.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
@@ -154,18 +155,20 @@ class Listener:
                 self.connections_refused += 1
                 accepted.close()
                 continue
-            if len(self._handshakes) >= self._limits.handshakes_max:
+            victim = self._handshakes.victim()
+            if victim is not None:
                 self.handshakes_dropped += 1
-                self._drop(next(iter(self._handshakes)))
+                self._drop(victim)
+            self._handshakes.begin(accepted, source_of(peer))
             task = loop.create_task(self._shake_hands(accepted))
-            self._handshakes[task] = accepted
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
     def _resume(self, listening: socket.socket) -> None:
         if listening.fileno() != -1:
             asyncio.get_running_loop().add_reader(listening.fileno(), self._accept, listening)
 
     async def _shake_hands(self, accepted: socket.socket) -> None:
-        task = asyncio.current_task()
         server = self._server
         try:
             if server is not None:
@@ -181,12 +184,10 @@ class Listener:
             self.handshakes_failed += 1
             log.debug("handshake failed", extra={"fields": {"error": str(error)}})
         finally:
-            if task is not None:
-                self._handshakes.pop(task, None)
+            self._handshakes.end(accepted)
 
-    def _drop(self, task: "asyncio.Task[None]") -> None:
-        accepted = self._handshakes.pop(task, None)
-        if accepted is not None and accepted.fileno() != -1:
+    def _drop(self, accepted: socket.socket) -> None:
+        if self._handshakes.end(accepted) and accepted.fileno() != -1:
             # Not a cancellation: the event loop notices the closed socket and ends the handshake
             # with its own clean-up, in asyncio and in uvloop alike.
             try:

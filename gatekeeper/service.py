@@ -3,6 +3,7 @@
 The only module that knows every other one. `build` is what `sidegate gatekeeper` runs.
 """
 
+import gc
 import hashlib
 import resource
 import time
@@ -94,12 +95,14 @@ class Gatekeeper:
             gatekeeper_id=config.id,
             changed=self._revocations_changed,
         )
+        self.quotas = Quotas()
         self.gate = Gate(
             authenticator=self.authenticator,
             policy=lambda: self.policies.policy,
             connections=self.connections,
             decision_log=self.decision_log,
             metrics=self.metrics,
+            quotas=self.quotas,
             require_known=self.feed.require_known,
             stands_for_s=config.audit.stands_for,
         )
@@ -111,7 +114,6 @@ class Gatekeeper:
             note_denial=self.gate.note_denial,
         )
         self.operators = Operators(config.data)
-        self.quotas = Quotas()
         self.intake = Intake(
             in_flight_bytes_max=config.limits.in_flight_bytes_max,
             timeout_s=config.limits.body_timeout,
@@ -269,6 +271,7 @@ class Gatekeeper:
             core=core,
             read_bytes_max=limits.read_bytes_max,
             wait_s_max=limits.wait_max,
+            answer_s_max=limits.body_timeout,
         )
         streaming = Streaming(
             gate=gate,
@@ -327,7 +330,11 @@ class Gatekeeper:
 def build(config: GatekeeperConfig) -> Service:
     """The service that `sidegate gatekeeper` runs. Call it inside the event loop."""
     allow_open_files()
-    return Gatekeeper(config).service()
+    service = Gatekeeper(config).service()
+    # What is loaded now stays: the collector need not look at it again and again.
+    gc.collect()
+    gc.freeze()
+    return service
 
 
 def allow_open_files(wanted: int = OPEN_FILES_WANTED) -> None:

@@ -95,6 +95,9 @@ class Streaming:
             end = await self._serve(socket, call)
             self._metrics.stream_ended(end.code)
             await _say_end(socket, call.request, end)
+        except asyncio.CancelledError:
+            self._metrics.stream_ended("closed")
+            raise
         finally:
             self._quotas.close_stream(caller.principal)
         return socket

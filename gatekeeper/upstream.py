@@ -84,9 +84,8 @@ class Connectors(Protocol):
 class _Pool:
     """A session that is replaced when the certificate is; requests under way keep the old one."""
 
-    def __init__(self, connectors: Connectors, limit: int, timeout: aiohttp.ClientTimeout) -> None:
+    def __init__(self, connectors: Connectors, timeout: aiohttp.ClientTimeout) -> None:
         self._connectors = connectors
-        self._limit = limit
         self._timeout = timeout
         self._version = 0
         self._session: aiohttp.ClientSession | None = None
@@ -98,7 +97,7 @@ class _Pool:
             self._retire()
             self._version = self._connectors.version
             self._session = aiohttp.ClientSession(
-                connector=self._connectors.make(self._limit),
+                connector=self._connectors.make(0),
                 timeout=self._timeout,
                 auto_decompress=False,
                 cookie_jar=aiohttp.DummyCookieJar(),
@@ -134,8 +133,9 @@ async def _close_later(session: aiohttp.ClientSession, after_s: float) -> None:
 class CoreClient:
     """A hosting component. `last_error` is None while the core answers.
 
-    Appends have connections of their own (`core_requests.py`). Streams are upgraded connections
-    and come from another session than reads and the rest, so that they can't take their places.
+    Appends have connections of their own (`core_requests.py`), bounded, because each is short.
+    Reads wait and streams stay, so theirs are not bounded here: each belongs to a connection of a
+    caller, and those are; and the revocations must never wait for a place.
     """
 
     name = "upstream"
@@ -154,8 +154,7 @@ class CoreClient:
         self._timeout = aiohttp.ClientTimeout(
             total=answer_timeout_s, connect=None, sock_connect=connect_timeout_s
         )
-        self._requests = _Pool(connectors, connections_max, self._timeout)
-        self._streams = _Pool(connectors, 0, self._timeout)
+        self._pool = _Pool(connectors, self._timeout)
         self._appends = CoreRequests(
             dialer, connections_max=connections_max, connect_timeout_s=connect_timeout_s
         )
@@ -173,8 +172,7 @@ class CoreClient:
     async def stop(self) -> None:
         """Close every connection to the core."""
         self._appends.close()
-        await self._requests.close()
-        await self._streams.close()
+        await self._pool.close()
 
     async def append(self, buffers: Sequence[Buffer], behalf: OnBehalf) -> Answer:
         """Hand frames to the core."""
@@ -187,7 +185,7 @@ class CoreClient:
         )
         try:
             reply = await self._appends.ask(head.encode("ascii"), buffers, self._answer_timeout_s)
-        except (CoreLost, TimeoutError) as error:
+        except CoreLost as error:
             raise self._failed(error) from error
         self._answered()
         return Answer(reply.status, _NO_HEADERS, reply.body)
@@ -239,7 +237,7 @@ class CoreClient:
     @asynccontextmanager
     async def stream(self, behalf: OnBehalf) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
         """A WebSocket to the core, closed at the end of the block."""
-        session = self._streams.session()
+        session = self._pool.session()
         try:
             socket = await session.ws_connect(
                 f"{self._base}/v1/stream",
@@ -268,7 +266,7 @@ class CoreClient:
         data: bytes | None,
         timeout_s: float | None,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        session = self._requests.session()
+        session = self._pool.session()
         timeout = (
             self._timeout
             if timeout_s is None

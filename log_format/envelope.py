@@ -5,6 +5,7 @@ Parts stand in the order producer, provenance, stamp; each writer appends its ow
 """
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
@@ -24,6 +25,7 @@ from log_format.parts import (
     KIND_PRODUCER,
     KIND_PROVENANCE,
     KIND_STAMP,
+    SIGNATURE_BYTES,
     Producer,
     Provenance,
     Stamp,
@@ -175,6 +177,18 @@ def add_provenance(envelope: bytes, part: Provenance) -> bytes:
     return _with_part(envelope, encode_provenance(part), after=(KIND_PRODUCER,))
 
 
+def seal_provenance(envelope: bytes, part: Provenance, sign: Callable[[bytes], bytes]) -> bytes:
+    """`envelope` with `part` under the signature that `sign` makes; the part is encoded once."""
+    encoded = encode_provenance(part)
+    parts = _split_parts(envelope)
+    if tuple(parts) != (KIND_PRODUCER,):
+        raise BadField("parts", f"cannot add provenance to an envelope with parts {list(parts)}")
+    signature = sign(signed_bytes(parts[KIND_PRODUCER], encoded))
+    if len(signature) != SIGNATURE_BYTES:
+        raise BadField("signature", f"must have {SIGNATURE_BYTES} bytes")
+    return _appended(envelope, encoded[:-SIGNATURE_BYTES] + signature)
+
+
 def provenance_signed_bytes(envelope: bytes) -> bytes:
     """What the signature in this envelope's provenance part covers."""
     parts = _split_parts(envelope)
@@ -208,6 +222,10 @@ def _with_part(envelope: bytes, part: bytes, *, after: tuple[int, ...]) -> bytes
     kinds = tuple(_split_parts(envelope))
     if kinds != after:
         raise BadField("parts", f"cannot add a part to an envelope with parts {list(kinds)}")
+    return _appended(envelope, part)
+
+
+def _appended(envelope: bytes, part: bytes) -> bytes:
     whole = bytearray(envelope + part)
     if len(whole) > ENVELOPE_BYTES_MAX:
         raise TooLarge(f"envelope of {len(whole)} bytes; the limit is {ENVELOPE_BYTES_MAX}")

@@ -6,7 +6,7 @@ from hashlib import sha256
 
 from log_format.body import Columns, decode_body
 from log_format.compression import compress, expand
-from log_format.envelope import Codec, Envelope, decode_envelope, new_envelope, peek_lengths
+from log_format.envelope import Codec, Envelope, decode_envelope, new_envelope
 from log_format.errors import BadBody, BadField, HashMismatch, Truncated
 from log_format.parts import Producer, padded
 
@@ -54,14 +54,13 @@ def decode_frame(data: bytes | memoryview, position: int = 0) -> Frame:
 
     The body is a view into `data`: keep `data` alive, or copy.
     """
-    lengths = peek_lengths(data, position)
     envelope = decode_envelope(data, position)
-    end = position + lengths.frame
+    end = position + envelope.frame_len
     if len(data) < end:
         raise Truncated("the body is incomplete")
     if not envelope.has_body:
         return Frame(envelope, b"")
-    begin = position + lengths.envelope
+    begin = position + len(envelope.raw)
     view = memoryview(data)
     if any(view[begin + envelope.body_len : end]):
         raise BadField("padding", "after the body is not zero")

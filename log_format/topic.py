@@ -38,7 +38,8 @@ def check_topic(name: object) -> str:
 def check_any_topic(name: object) -> str:
     """Like `check_topic`, and allows the system's topics too."""
     if isinstance(name, str) and is_system_topic(name):
-        if len(name) <= TOPIC_BYTES_MAX and _NAME.fullmatch(name):
+        plain = len(name) <= TOPIC_BYTES_MAX and _NAME.fullmatch(name)
+        if plain and ".." not in name and not name.endswith("."):
             return name
         raise BadField("topic", "is not a well-formed system topic")
     return check_topic(name)

@@ -24,6 +24,17 @@ class PublishQuery(msgspec.Struct, forbid_unknown_fields=True):
     ] = None
 
 
+class RawPublishQuery(PublishQuery, forbid_unknown_fields=True):
+    """Parameters of a publish whose body is the message itself."""
+
+    key: Annotated[str | None, Meta(description="Messages with the same key keep their order")] = (
+        None
+    )
+    id: Annotated[
+        str | None, Meta(description="The app's own id: a repeat within the window is dropped")
+    ] = None
+
+
 class SubscribeQuery(msgspec.Struct, forbid_unknown_fields=True, rename={"start": "from"}):
     """Parameters of a subscription."""
 
@@ -63,6 +74,22 @@ class Accepted(msgspec.Struct):
     topic: str
     id: str | None
     durability: Literal["spooled", "none"]
+
+
+class Range(msgspec.Struct):
+    """Messages that follow each other in one partition."""
+
+    partition: int
+    first_offset: int
+    count: int
+
+
+class PublishedMany(msgspec.Struct):
+    """Where many messages are now."""
+
+    count: int
+    durability: Literal["committed", "interval", "os", "memory", "spooled", "none"]
+    partitions: list[Range]
 
 
 class Envelope(msgspec.Struct):
@@ -141,6 +168,43 @@ class TopicList(msgspec.Struct):
     """The topics that this app may see."""
 
     topics: list[Topic]
+
+
+class Granted(msgspec.Struct):
+    """A rule that allows; `max_age_s` is how far back it lets one read, null for no bound."""
+
+    action: Literal["publish", "subscribe", "replay", "admin", "audit"]
+    on: str
+    rule: str
+    max_age_s: float | None
+
+
+class Refused(msgspec.Struct):
+    """A rule that denies, whatever others allow."""
+
+    actions: list[Literal["publish", "subscribe", "replay", "admin", "audit"]]
+    on: str
+    rule: str
+    reason: str
+
+
+class WhoAmI(msgspec.Struct):
+    """Who the gatekeeper takes this app for, by its certificate and token, and its rules."""
+
+    principal: str
+    spiffe_id: str
+    thumbprint: str
+    issuer: str
+    client_id: str
+    subject: str
+    token_id: str
+    scopes: list[str]
+    expires_at: float
+    gatekeeper: str
+    policy_hash: str
+    allowed: list[Granted]
+    denied: list[Refused]
+    complete: bool
 
 
 class Problem(msgspec.Struct):

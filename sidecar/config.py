@@ -48,8 +48,8 @@ class OAuthConfig:
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """A token must never travel in the clear."""
-        if urlsplit(self.issuer).scheme != "https":
-            yield "issuer", f"must begin with https://, not {self.issuer!r}"
+        if not _is_https(self.issuer):
+            yield "issuer", f"must be https://host/path, not {self.issuer!r}"
         if self.method == "private_key_jwt" and self.key is None:
             yield "key", "must name the client's private key (PEM) where method is private_key_jwt"
 
@@ -155,6 +155,10 @@ class SidecarConfig:
     environment: Environment = "production"
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     listen: Address = field(default_factory=lambda: Address.parse("127.0.0.1:9000"))
+    tcp: Address | None = None
+    """Where Go-Broker's line protocol is served, such as 127.0.0.1:9001; nowhere unless set."""
+    health: Address | None = None
+    """Health and metrics, and nothing else, for those who watch from outside: 0.0.0.0:9002."""
     allow_remote: bool = False
     """Listen beyond this machine. Whoever reaches the port then publishes as this app."""
     allowed_hosts: tuple[str, ...] = ()
@@ -171,20 +175,40 @@ class SidecarConfig:
         if not self.gatekeepers:
             yield "gatekeepers", "name at least one, such as https://gatekeeper.example:8443"
         for url in self.gatekeepers:
-            parts = urlsplit(url)
-            if parts.scheme != "https" or not parts.hostname or parts.path not in ("", "/"):
+            if not _is_https(url) or urlsplit(url)[2:] not in (("", "", ""), ("/", "", "")):
                 yield "gatekeepers", f"must be https://host:port, not {url!r}"
         if not self.gatekeeper_id.startswith("spiffe://"):
             yield "gatekeeper_id", "must be the gatekeepers' SPIFFE id, spiffe://…"
-        if not self.allow_remote and not self.listen.is_unix and not _is_loopback(self.listen.host):
-            yield (
-                "listen",
-                f"{self.listen} is open to other machines; use 127.0.0.1 or set allow_remote: true",
-            )
+        for key, address in (("listen", self.listen), ("tcp", self.tcp)):
+            if address is not None and not self.allow_remote and not _is_local(address):
+                yield (
+                    key,
+                    f"{address} is open to other machines; use 127.0.0.1 or set allow_remote: true",
+                )
         yield from development_identity_problems(
             self.environment, "gatekeeper_id", self.gatekeeper_id
         )
         yield from loopback_issuer_problems(self.environment, "oauth.issuer", self.oauth.issuer)
+
+
+def _is_https(url: str) -> bool:
+    """Whether `url` names a server to be reached over TLS, and nothing that is no URL."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return False
+    return (
+        url.isascii()
+        and parts.scheme == "https"
+        and bool(parts.hostname)
+        and port != 0
+        and "@" not in parts.netloc
+    )
+
+
+def _is_local(address: Address) -> bool:
+    return address.is_unix or _is_loopback(address.host)
 
 
 def _is_loopback(host: str) -> bool:

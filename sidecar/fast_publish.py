@@ -49,14 +49,16 @@ class FastFront:
         body_bytes_max: int,
         patience: Callable[[int | None], float],
         connections_max: int,
+        draining: asyncio.Event,
     ) -> None:
+        """`draining` is the site's own event: once set, the site refuses what is handed on."""
         self.publisher = publisher
         self.message_bytes_max = message_bytes_max
         self.body_bytes_max = body_bytes_max
         self.connections: set[FastConnection] = set()
         self.connections_max = connections_max
-        self.draining = False
         self.requests = 0
+        self._draining = draining
         self._guard = guard
         self._patience = patience
         self._plans: dict[bytes, Plan] = {}
@@ -64,6 +66,11 @@ class FastFront:
         self._quiet = asyncio.Event()
         self._date = (0, b"")
         self._id_prefix = f"{time.time_ns() & 0xFFFFFFFF:08x}"
+
+    @property
+    def draining(self) -> bool:
+        """Whether new requests are refused."""
+        return self._draining.is_set()
 
     def wrap(self, protocols: Callable[[], asyncio.Protocol]) -> Callable[[], asyncio.Protocol]:
         """Stand before the site's own connections."""
@@ -74,8 +81,12 @@ class FastFront:
         self._sweep()
 
     async def drain(self) -> None:
-        """Hand every further request on to the site, which refuses it; finish those taken."""
-        self.draining = True
+        """Hand every further request on to the site, which refuses it; finish those taken.
+
+        The site's own turn comes only when this one ends: its event is set here, else it would
+        go on accepting until then.
+        """
+        self._draining.set()
         while any(connection.busy for connection in self.connections):
             self._quiet.clear()
             await self._quiet.wait()

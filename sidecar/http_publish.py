@@ -1,95 +1,121 @@
-"""`POST /publish`: reads the body within its limit, publishes, answers."""
+"""One message in one request: `POST /publish`, and `POST /publish/{topic}` with any body.
+
+`POST /publish` comes here only where the fast front does not know the request's head.
+"""
 
 import time
+from collections.abc import Callable
 from typing import Final
 
 import orjson
 from aiohttp import web
 
-from sidecar.api_types import PublishQuery, parse_query
+from sidecar import cloudevents
+from sidecar.api_types import PublishQuery, RawPublishQuery, parse_query
 from sidecar.batch import Ack, Committed, Kept, Outcome
-from sidecar.errors import BadQuery, TooLarge
-from sidecar.message import HEADERS_BYTES_MAX, parse_publish
+from sidecar.errors import BadQuery
+from sidecar.http_body import app_topic, read_body
+from sidecar.message import (
+    HEADERS_BYTES_MAX,
+    OCTETS,
+    Message,
+    bounded,
+    encode_content_type,
+    parse_publish,
+)
 from sidecar.publisher import Publisher
 
 AROUND_BYTES_MAX: Final = HEADERS_BYTES_MAX + 32 * 1024
 """What may stand in a body around the message: topic, key, id, headers, white space."""
+_FORM: Final = "application/x-www-form-urlencoded"
+
+Patience = Callable[[int | None], float]
+"""From `timeout_ms`, or its absence, to seconds; BadQuery where it is too long."""
+
+
+def make_patience(timeout_s: float, timeout_s_max: float) -> Patience:
+    """How long publishes wait, by these limits."""
+
+    def patience(timeout_ms: int | None) -> float:
+        if timeout_ms is None:
+            return timeout_s
+        if timeout_ms > timeout_s_max * 1000:
+            raise BadQuery(
+                "timeout_ms", f"is above limits.timeout_max, {timeout_s_max * 1000:.0f} ms"
+            )
+        return timeout_ms / 1000
+
+    return patience
 
 
 class PublishHandlers:
-    """The handlers that take messages in."""
+    """The handlers that take one message."""
 
-    def __init__(
-        self,
-        publisher: Publisher,
-        *,
-        message_bytes_max: int,
-        timeout_s: float,
-        timeout_s_max: float,
-    ) -> None:
+    def __init__(self, publisher: Publisher, patience: Patience, message_bytes_max: int) -> None:
         self._publisher = publisher
+        self._patience = patience
         self._message_bytes_max = message_bytes_max
-        self._timeout_s = timeout_s
-        self._timeout_s_max = timeout_s_max
         # In base64 a message is a third longer.
         self.body_bytes_max = message_bytes_max * 4 // 3 + AROUND_BYTES_MAX
 
     async def publish(self, request: web.Request) -> web.Response:
-        """One message."""
+        """A message in its envelope."""
         query = parse_query(request.query, PublishQuery)
-        timeout_s = self.patience(query.timeout_ms)
+        timeout_s = self._patience(query.timeout_ms)
         body = await read_body(request, self.body_bytes_max)
         message = parse_publish(body, time.time_ns() // 1000, self._message_bytes_max)
-        outcome = await self._publisher.publish(message, Ack(query.ack), timeout_s)
-        status, answer = outcome_json(outcome)
-        return web.Response(status=status, body=answer, content_type="application/json")
+        return _response(await self._publisher.publish(message, Ack(query.ack), timeout_s))
 
-    def patience(self, timeout_ms: int | None) -> float:
-        """How long a publish waits, in seconds, or BadQuery."""
-        if timeout_ms is None:
-            return self._timeout_s
-        if timeout_ms > self._timeout_s_max * 1000:
-            raise BadQuery(
-                "timeout_ms", f"is above limits.timeout_max, {self._timeout_s_max * 1000:.0f} ms"
-            )
-        return timeout_ms / 1000
+    async def publish_raw(self, request: web.Request) -> web.Response:
+        """The body is the message; CloudEvents are understood."""
+        topic = app_topic(request)
+        query = parse_query(request.query, RawPublishQuery)
+        timeout_s = self._patience(query.timeout_ms)
+        message = await self._raw_message(request, topic, query)
+        return _response(await self._publisher.publish(message, Ack(query.ack), timeout_s))
+
+    async def _raw_message(
+        self, request: web.Request, topic: str, query: RawPublishQuery
+    ) -> Message:
+        now_us = time.time_ns() // 1000
+        if request.content_type == cloudevents.STRUCTURED:
+            body = await read_body(request, self.body_bytes_max)
+            return cloudevents.from_structured(topic, body, now_us)
+        body = await read_body(request, self._message_bytes_max)
+        if cloudevents.is_binary(request.headers):
+            return cloudevents.from_binary(topic, request.headers, body, now_us)
+        given = request.headers.get("Content-Type")
+        # curl says "form" where it was told nothing; then JSON is found by looking.
+        content_type = None if given is None or given == _FORM else encode_content_type(given)
+        if content_type is None and not _is_json(body):
+            content_type = OCTETS
+        return Message(
+            topic,
+            body,
+            now_us,
+            bounded("key", query.key),
+            bounded("id", query.id) or None,
+            content_type,
+        )
+
+
+def _is_json(body: bytes) -> bool:
+    try:
+        orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return False
+    return True
+
+
+def _response(outcome: Outcome) -> web.Response:
+    status, body = outcome_json(outcome)
+    return web.Response(status=status, body=body, content_type="application/json")
 
 
 def outcome_json(outcome: Outcome) -> tuple[int, bytes]:
     """Status and body for a message that was taken."""
     if isinstance(outcome, Committed):
-        return 200, orjson.dumps(
-            {
-                "topic": outcome.topic,
-                "partition": outcome.partition,
-                "offset": outcome.offset,
-                "id": outcome.id,
-                "durability": outcome.durability,
-            }
-        )
+        return 200, orjson.dumps(outcome._asdict())
     if isinstance(outcome, Kept):
-        topic, identity, durability = outcome
-        return 202, orjson.dumps({"topic": topic, "id": identity, "durability": durability})
+        return 202, orjson.dumps(outcome._asdict())
     raise outcome
-
-
-async def read_body(request: web.Request, bytes_max: int) -> bytes:
-    """The whole body, or TooLarge as soon as it is known to be above the limit."""
-    declared = request.content_length
-    if declared is not None and declared > bytes_max:
-        raise _too_large(declared, bytes_max)
-    chunks: list[bytes] = []
-    size = 0
-    while chunk := await request.content.readany():
-        size += len(chunk)
-        if size > bytes_max:
-            raise _too_large(size, bytes_max)
-        chunks.append(chunk)
-    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
-
-
-def _too_large(size: int, bytes_max: int) -> TooLarge:
-    return TooLarge(
-        f"body: has {size} bytes or more; the limit is {bytes_max} "
-        "(limits.message_bytes_max and what may stand around a message)"
-    )

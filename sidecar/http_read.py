@@ -7,12 +7,11 @@ from typing import Final
 from aiohttp import web
 
 from hosting.web import DRAINING
-from log_format.errors import BadField
-from log_format.topic import check_any_topic
 from sidecar.api_types import MessagesQuery, NoQuery, SubscribeQuery, parse_query
 from sidecar.counters import Counters
 from sidecar.directory import Directory
 from sidecar.errors import BadQuery, OverQuota, SidecarError
+from sidecar.http_body import any_topic
 from sidecar.position import encode_position
 from sidecar.reader import Reader
 from sidecar.rendering import render_frame
@@ -46,7 +45,7 @@ class ReadHandlers:
         """A page."""
         query = parse_query(request.query, MessagesQuery)
         page = await self._reader.page(
-            topic_of(request), query.partition, query.offset, query.limit
+            any_topic(request), query.partition, query.offset, query.limit
         )
         self._counters.delivered_messages += len(page.messages)
         listed = b",".join([rendered.envelope for rendered in page.messages])
@@ -57,13 +56,13 @@ class ReadHandlers:
         """One message."""
         parse_query(request.query, NoQuery)
         partition, offset = (_number(request, name) for name in ("partition", "offset"))
-        envelope = await self._reader.one(topic_of(request), partition, offset)
+        envelope = await self._reader.one(any_topic(request), partition, offset)
         self._counters.delivered_messages += 1
         return web.Response(body=envelope, content_type="application/json")
 
     async def subscribe(self, request: web.Request) -> web.StreamResponse:
         """A topic as server-sent events, until either side ends it."""
-        topic = topic_of(request)
+        topic = any_topic(request)
         parse_query(request.query, SubscribeQuery)
         start = parse_start(request.query, request.headers.get("Last-Event-ID"))
         await self._refuse_vague(topic, request, start)
@@ -134,14 +133,6 @@ class ReadHandlers:
             if pieces:
                 await response.write(b"".join(pieces))
                 self._counters.delivered_messages += len(pieces)
-
-
-def topic_of(request: web.Request) -> str:
-    """The topic in the path, or BadQuery."""
-    try:
-        return check_any_topic(request.match_info["topic"])
-    except BadField as error:
-        raise BadQuery("topic", str(error).removeprefix("topic: ")) from error
 
 
 def _number(request: web.Request, name: str) -> int:

@@ -9,8 +9,7 @@ from sidecar.api_types import NoQuery, TopicChange, TopicRequest, parse_query
 from sidecar.directory import Directory
 from sidecar.errors import BadMessage
 from sidecar.gateway import Answer, Gateway, Unreachable
-from sidecar.http_publish import read_body
-from sidecar.http_read import topic_of
+from sidecar.http_body import any_topic, read_body
 from sidecar.reader import refusal_of, unreachable
 
 BODY_BYTES_MAX: Final = 64 * 1024
@@ -40,19 +39,19 @@ class TopicHandlers:
     async def describe_topic(self, request: web.Request) -> web.Response:
         """Describe one."""
         parse_query(request.query, NoQuery)
-        return await self._pass_on("GET", f"/v1/topics/{topic_of(request)}")
+        return await self._pass_on("GET", f"/v1/topics/{any_topic(request)}")
 
     async def alter_topic(self, request: web.Request) -> web.Response:
         """Change one."""
         body = await read_body(request, BODY_BYTES_MAX)
         _decode(body, TopicChange)
-        self._directory.forget(topic_of(request))
-        return await self._pass_on("PATCH", f"/v1/topics/{topic_of(request)}", body)
+        self._directory.forget(any_topic(request))
+        return await self._pass_on("PATCH", f"/v1/topics/{any_topic(request)}", body)
 
     async def delete_topic(self, request: web.Request) -> web.Response:
         """Delete one."""
-        self._directory.forget(topic_of(request))
-        return await self._pass_on("DELETE", f"/v1/topics/{topic_of(request)}")
+        self._directory.forget(any_topic(request))
+        return await self._pass_on("DELETE", f"/v1/topics/{any_topic(request)}")
 
     async def _pass_on(self, method: str, path: str, body: bytes | None = None) -> web.Response:
         try:

@@ -91,8 +91,9 @@ class Lane:
     """
 
     __slots__ = (
-        "_close_at", "_limits", "_lost_at", "_mend_before", "_mend_next", "_mend_to", "_next_sequence",
-        "_orders", "_owner", "_producers", "_retry_at", "_sent_owner", "_single", "in_flight",
+        "_close_at", "_limits", "_lost_at", "_mend_before", "_mend_next", "_mend_to",
+        "_next_sequence", "_orders", "_owner", "_producers", "_retry_at", "_sent_owner", "_single",
+        "in_flight",
         "partition", "queue", "refilling", "ring", "shelf", "stalled", "tail", "topic", "unsynced",
         "waiters",
     )  # fmt: skip
@@ -221,7 +222,7 @@ class Lane:
         for batch, result in zip(flight, results, strict=True):
             if self._is_final(batch, result):
                 settled.append(Settled(batch, result))
-                batch.resolved = True
+                self._resolve(batch)
                 if result.verdict in IN_THE_LOG:
                     self.stalled = False
                 elif not batch.doubtful:
@@ -306,6 +307,7 @@ class Lane:
         """`frame` of `batch` is on disk at `position`; return positions that are of no use now."""
         batch.storing = False
         if batch.resolved:
+            self.unsynced -= 1
             return [position, *batch.replaces]
         if batch.frame is not frame:
             # It got another place in the sequence meanwhile and has to be stored once more.
@@ -314,6 +316,12 @@ class Lane:
         batch.position = position
         useless, batch.replaces = batch.replaces, []
         return useless
+
+    def not_stored(self, batch: Batch) -> None:
+        """The disk did not take `batch`."""
+        batch.storing = False
+        if batch.resolved:
+            self.unsynced -= 1
 
     def shelve(self, written_s: float) -> None:
         """Leave stored batches to the disk alone, beyond those that are soon to be sent."""
@@ -378,6 +386,12 @@ class Lane:
         After a crash, a record of an older owner that is not marked is then surely not in the log.
         """
         return bool(batch.replaces) or (bool(self.unsynced) and batch.owner != self._sent_owner)
+
+    def _resolve(self, batch: Batch) -> None:
+        batch.resolved = True
+        if batch.storing:
+            # Its record appears on disk just now, and will need a mark.
+            self.unsynced += 1
 
     def _is_final(self, batch: Batch, result: AppendResult) -> bool:
         if result.verdict is Verdict.REFUSED or result.verdict in IN_THE_LOG:

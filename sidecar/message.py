@@ -7,7 +7,7 @@ the schema from it. May import `log_format`; knows neither HTTP nor the ring.
 import binascii
 from base64 import b64decode
 from datetime import UTC, datetime
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, Final, NamedTuple, TypeVar
 
 import msgspec
 import orjson
@@ -27,6 +27,7 @@ CONTENT_TYPE_BYTES_MAX: Final = 256
 """Longer than any registered media type with its parameters."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 OCTETS: Final = b"application/octet-stream"
+T = TypeVar("T")
 
 
 class PublishRequest(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -82,11 +83,71 @@ class Message(NamedTuple):
 _DECODER: Final = msgspec.json.Decoder(PublishRequest)
 
 
+class BatchItem(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """One message of a batch: as PublishRequest; its topic is the path's."""
+
+    topic: str | None = None
+    message: msgspec.Raw | UnsetType = UNSET
+    data_base64: str | UnsetType = UNSET
+    content_type: str | None = None
+    key: str | None = None
+    headers: dict[str, str] | None = None
+    id: str | None = None
+    timestamp: str | None = None
+
+
+_LIST_DECODER: Final = msgspec.json.Decoder(list[msgspec.Raw])
+_ITEM_DECODER: Final = msgspec.json.Decoder(BatchItem)
+
+
+def parse_batch(topic: str, body: bytes, now_us: int, message_bytes_max: int) -> list[Message]:
+    """The messages of a JSON array or of NDJSON, or BadMessage that names the one at fault."""
+    if body.lstrip()[:1] == b"[":
+        try:
+            items = [bytes(raw) for raw in _LIST_DECODER.decode(body)]
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise BadMessage(f"body: is not a JSON array: {error}") from error
+    else:
+        items = [line for line in body.split(b"\n") if line.strip()]
+    if not items:
+        raise BadMessage("body: holds no message; send a JSON array or one object a line")
+    messages = []
+    for index, item in enumerate(items):
+        try:
+            messages.append(_parse_item(topic, item, now_us, message_bytes_max))
+        except (BadMessage, TooLarge) as error:
+            text = f"message {index}: {str(error).removeprefix('body: ')}"
+            raise type(error)(text, members={**error.members, "index": index}) from error
+    return messages
+
+
+def _parse_item(topic: str, body: bytes, now_us: int, message_bytes_max: int) -> Message:
+    item = _decoded(_ITEM_DECODER, body)
+    if item.topic is not None and item.topic != topic:
+        raise BadMessage(f"topic: is not {topic!r}, the topic of the path; leave it out")
+    request = PublishRequest(
+        topic,
+        item.message,
+        item.data_base64,
+        item.content_type,
+        item.key,
+        item.headers,
+        item.id,
+        item.timestamp,
+    )
+    return message_of(request, now_us, message_bytes_max)
+
+
 def parse_publish(body: bytes, now_us: int, message_bytes_max: int) -> Message:
     """The message that a body of `POST /publish` asks for, or BadMessage that names the field."""
+    return message_of(_decoded(_DECODER, body), now_us, message_bytes_max)
+
+
+def _decoded(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
     try:
-        request = _DECODER.decode(body)
+        request = decoder.decode(body)
         if not body.isascii():
+            # A raw member is not looked into; what is stored as JSON must be UTF-8 all the same.
             body.decode("utf-8")
     except msgspec.ValidationError as error:
         raise BadMessage(f"body: {_explained(str(error))}") from error
@@ -96,7 +157,7 @@ def parse_publish(body: bytes, now_us: int, message_bytes_max: int) -> Message:
         raise BadMessage(f"body: is not UTF-8 at byte {error.start}; JSON must be") from error
     except RecursionError as error:
         raise BadMessage("body: is nested too deeply; flatten it, or send data_base64") from error
-    return message_of(request, now_us, message_bytes_max)
+    return request
 
 
 def message_of(request: PublishRequest, now_us: int, message_bytes_max: int) -> Message:
@@ -115,8 +176,8 @@ def message_of(request: PublishRequest, now_us: int, message_bytes_max: int) -> 
         topic,
         value,
         now_us if request.timestamp is None else event_time_us(request.timestamp),
-        _bounded("key", request.key, KEY_BYTES_MAX),
-        _bounded("id", request.id, ID_BYTES_MAX) or None,
+        bounded("key", request.key),
+        bounded("id", request.id) or None,
         content_type,
         encode_headers(request.headers),
     )
@@ -174,10 +235,12 @@ def encode_headers(headers: dict[str, str] | None) -> bytes | None:
     return encoded
 
 
-def _bounded(field: str, text: str | None, bytes_max: int) -> bytes | None:
+def bounded(field: str, text: str | None) -> bytes | None:
+    """A key or an id as bytes, or BadMessage where it is too long."""
     if text is None:
         return None
-    encoded = text.encode("utf-8")
+    encoded = text.encode("utf-8", "surrogatepass")
+    bytes_max = ID_BYTES_MAX if field == "id" else KEY_BYTES_MAX
     if len(encoded) > bytes_max:
         raise BadMessage(f"{field}: has {len(encoded)} bytes; the limit is {bytes_max}")
     return encoded

@@ -5,6 +5,7 @@ assertion (RFC 7523). Authlib knows the forms; nothing here sends anything. What
 OAuthFailure, whose text never holds a token or a key.
 """
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,14 @@ DISCOVERY_SUFFIXES: Final = ("oauth-authorization-server", "openid-configuration
 """RFC 8414's own, and OpenID Connect's, which many providers have alone."""
 TOKEN_BYTES_MAX: Final = 16 * 1024
 """What fits into one header of a gatekeeper."""
+_ALGORITHMS: Final = {
+    "P-256": "ES256",
+    "P-384": "ES384",
+    "P-521": "ES512",
+    "RSA": "RS256",
+    "Ed25519": "EdDSA",
+}
+"""How a key signs, by its curve."""
 LIFE_S_DEFAULT: Final = 300.0
 """Where the issuer does not say how long a token lives: short is safe, it is only fetched again."""
 
@@ -102,7 +111,7 @@ def token_request(client: Client, endpoint: str) -> tuple[dict[str, str], str]:
 def _signed(client: Client, endpoint: str, headers: dict[str, str], body: str) -> Any:
     from authlib.oauth2.auth import ClientAuth  # noqa: PLC0415
     from authlib.oauth2.rfc7523 import PrivateKeyJWT  # noqa: PLC0415
-    from joserfc.errors import JoseError  # noqa: PLC0415
+    from joserfc.errors import JoseError, SecurityWarning  # noqa: PLC0415
     from joserfc.jwk import ECKey, OKPKey, RSAKey  # noqa: PLC0415
 
     if client.key is None:
@@ -111,13 +120,22 @@ def _signed(client: Client, endpoint: str, headers: dict[str, str], body: str) -
         pem = client.key.read_bytes()
     except OSError as error:
         raise OAuthFailure(f"oauth.key: {client.key} cannot be read: {error.strerror}") from error
-    for kind, algorithm in ((ECKey, "ES256"), (RSAKey, "RS256"), (OKPKey, "EdDSA")):
+    for kind in (ECKey, RSAKey, OKPKey):
         try:
             key = kind.import_key(pem)
         except (JoseError, ValueError, TypeError):
             continue
+        algorithm = _ALGORITHMS.get(getattr(key, "curve_name", "RSA"), "ES256")
         sign = PrivateKeyJWT(endpoint, alg=algorithm)
-        return sign(ClientAuth(client.client_id, key, sign), "POST", endpoint, headers, body)
+        try:
+            with warnings.catch_warnings():
+                # RFC 9864 renames EdDSA; the issuers in use know only this name.
+                warnings.simplefilter("ignore", SecurityWarning)
+                return sign(
+                    ClientAuth(client.client_id, key, sign), "POST", endpoint, headers, body
+                )
+        except JoseError as error:
+            raise OAuthFailure(f"oauth.key: {client.key} cannot sign: {error}") from error
     raise OAuthFailure(f"oauth.key: {client.key} holds no EC, RSA or Ed25519 private key in PEM")
 
 

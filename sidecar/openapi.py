@@ -28,9 +28,9 @@ def openapi_document() -> dict[str, Any]:
     for operation in OPERATIONS:
         types += [result.body for result in operation.results.values() if result.body is not None]
         types += [operation.body] if operation.body is not None else []
-    unique = list(dict.fromkeys(types))
+    unique = list({repr(each): each for each in types}.values())
     schemas, components = msgspec.json.schema_components(unique, ref_template=_REF)
-    by_type = dict(zip(unique, schemas, strict=True))
+    by_type = {repr(each): schema for each, schema in zip(unique, schemas, strict=True)}
     paths: dict[str, dict[str, Any]] = {}
     for operation in OPERATIONS:
         path = paths.setdefault(operation.path, {})
@@ -47,7 +47,7 @@ def openapi_document() -> dict[str, Any]:
     }
 
 
-def _operation(operation: Operation, by_type: dict[Any, Any]) -> dict[str, Any]:
+def _operation(operation: Operation, by_type: dict[str, Any]) -> dict[str, Any]:
     document: dict[str, Any] = {
         "operationId": operation.name,
         "tags": [operation.tag],
@@ -61,22 +61,24 @@ def _operation(operation: Operation, by_type: dict[Any, Any]) -> dict[str, Any]:
     if operation.body is not None:
         document["requestBody"] = {
             "required": True,
-            "content": {"application/json": {"schema": by_type[operation.body]}},
+            "content": {
+                media: {"schema": by_type[repr(operation.body)]} for media in operation.body_media
+            },
         }
     return document
 
 
 def _response(
-    status: int, text: str, body: Any, media: str, by_type: dict[Any, Any]
+    status: int, text: str, body: Any, media: str, by_type: dict[str, Any]
 ) -> dict[str, Any]:
     if status >= 400:
         return {
             "description": text,
-            "content": {"application/problem+json": {"schema": by_type[Problem]}},
+            "content": {"application/problem+json": {"schema": by_type[repr(Problem)]}},
         }
     if body is None:
         return {"description": text}
-    return {"description": text, "content": {media: {"schema": by_type[body]}}}
+    return {"description": text, "content": {media: {"schema": by_type[repr(body)]}}}
 
 
 def _path(operation: Operation) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from sidecar import api_types
-from sidecar.message import PublishRequest
+from sidecar.message import BatchItem, PublishRequest
 
 SSE: Final = "text/event-stream"
 JSON: Final = "application/json"
@@ -33,12 +33,21 @@ class Operation:
     results: dict[int, Result]
     query: type[msgspec.Struct] = api_types.NoQuery
     body: Any = None
+    body_media: tuple[str, ...] = (JSON,)
     headers: dict[str, str] = field(default_factory=dict)
 
 
 _DENIED: Final = {403: Result("The policy denies it, or a web page of another site asks")}
 _BAD: Final = {400: Result("A field or parameter is wrong; the detail names it")}
 _DOWN: Final = {503: Result("No gatekeeper can be reached; see Retry-After")}
+_PUBLISH_PROBLEMS: Final = {
+    **_BAD,
+    **_DENIED,
+    413: Result("A message is over limits.message_bytes_max"),
+    429: Result("Over the quota; see Retry-After"),
+    **_DOWN,
+    504: Result("Sent, and no answer in time: the sidecar goes on trying"),
+}
 _NO_TOPIC: Final = {404: Result("No such topic")}
 
 OPERATIONS: Final = (
@@ -51,15 +60,68 @@ OPERATIONS: Final = (
         {
             200: Result("It is in the log", api_types.Published),
             202: Result("The sidecar keeps it and will send it", api_types.Accepted),
-            413: Result("The message is over limits.message_bytes_max"),
-            429: Result("Over the quota; see Retry-After"),
-            504: Result("Sent, and no answer in time: the sidecar goes on trying"),
-            **_BAD,
-            **_DENIED,
-            **_DOWN,
+            **_PUBLISH_PROBLEMS,
         },
         query=api_types.PublishQuery,
         body=PublishRequest,
+    ),
+    Operation(
+        "publish_raw",
+        "POST",
+        "/publish/{topic}",
+        "publish",
+        "Publish the body as one message, of any content type; CloudEvents are understood.",
+        {
+            200: Result("It is in the log", api_types.Published),
+            202: Result("The sidecar keeps it and will send it", api_types.Accepted),
+            **_PUBLISH_PROBLEMS,
+        },
+        query=api_types.RawPublishQuery,
+        body=Any,
+        body_media=("application/json", "application/octet-stream", "application/cloudevents+json"),
+    ),
+    Operation(
+        "publish_batch",
+        "POST",
+        "/publish/{topic}/batch",
+        "publish",
+        "Publish a JSON array, or one JSON object a line. One bad message, and none is published.",
+        {
+            200: Result("All are in the log", api_types.PublishedMany),
+            202: Result(
+                "The sidecar keeps some of them and will send them", api_types.PublishedMany
+            ),
+            **_PUBLISH_PROBLEMS,
+        },
+        query=api_types.PublishQuery,
+        body=list[BatchItem],
+        body_media=("application/json", "application/x-ndjson"),
+    ),
+    Operation(
+        "publish_lines",
+        "POST",
+        "/publish/{topic}/lines",
+        "publish",
+        "Publish each line of the body as one message, however long the body is.",
+        {
+            200: Result("All are in the log", api_types.PublishedMany),
+            202: Result(
+                "The sidecar keeps some of them and will send them", api_types.PublishedMany
+            ),
+            **_PUBLISH_PROBLEMS,
+        },
+        query=api_types.PublishQuery,
+        body=str,
+        body_media=("text/plain",),
+    ),
+    Operation(
+        "publish_stream",
+        "GET",
+        "/publish/{topic}/stream",
+        "publish",
+        "A WebSocket: one frame, one message; answers come back in order.",
+        {101: Result("The stream is open"), 426: Result("Not an upgrade request"), **_BAD},
+        query=api_types.PublishQuery,
     ),
     Operation(
         "subscribe",
@@ -162,5 +224,13 @@ OPERATIONS: Final = (
         "operate",
         "How the sidecar is: its uplink, what waits, what was denied.",
         {200: Result("The status", dict[str, Any])},
+    ),
+    Operation(
+        "whoami",
+        "GET",
+        "/whoami",
+        "operate",
+        "Who this app is to the gatekeeper, until when, and what it may do.",
+        {200: Result("Its identity and its rules", api_types.WhoAmI), **_DOWN},
     ),
 )

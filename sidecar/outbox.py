@@ -8,8 +8,7 @@ what an app is told when something is stored is the publisher's matter.
 import asyncio
 import logging
 import time
-from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,6 +18,7 @@ from typing import Final
 from log_format.envelope import decode_envelope
 from log_format.errors import FormatError
 from log_format.frame import decode_frame
+from sidecar.backlog import Backlog, Place
 from sidecar.batch import Batch, stored_batch
 from sidecar.lane import Lane
 from sidecar.pace import Pace
@@ -32,23 +32,6 @@ FULL_RETRY_S: Final = 1.0
 """How soon a full disk is tried again."""
 MARKS_S: Final = 0.02
 """Marks of settled batches wait this long for company, unless a batch waits for them."""
-
-
-@dataclass(slots=True)
-class Backlog:
-    """What an earlier run has left for one partition, in compact arrays."""
-
-    orders: "array[int]" = field(default_factory=lambda: array("Q"))
-    positions: "array[int]" = field(default_factory=lambda: array("Q"))
-    written_us: "array[int]" = field(default_factory=lambda: array("q"))
-    messages: int = 0
-
-    def places(self) -> Iterable[tuple[int, float]]:
-        """Positions and times in the order in which the batches must be sent."""
-        rows = range(len(self.orders))
-        if any(self.orders[at] > self.orders[at + 1] for at in range(len(self.orders) - 1)):
-            rows = sorted(rows, key=self.orders.__getitem__)  # type: ignore[assignment]
-        return ((self.positions[at], self.written_us[at] / 1e6) for at in rows)
 
 
 @dataclass(slots=True)
@@ -91,7 +74,7 @@ class Outbox:
         self._full_until = 0.0
         self._idle = asyncio.Event()
         self._idle.set()
-        self.on_found: Callable[[str, int, Backlog], None] = lambda *_: None
+        self.on_found: Callable[[str, int, list[Place]], Lane] = _nobody
         self.on_stored: Callable[[Lane, list[Batch]], None] = lambda *_: None
         self.on_refused: Callable[[Lane, list[Batch], Exception], None] = lambda *_: None
         self.on_ready: Callable[[Lane], None] = lambda _: None
@@ -143,8 +126,10 @@ class Outbox:
         loop = asyncio.get_running_loop()
         backlogs = await loop.run_in_executor(self._thread, self._open)
         for (topic, partition), backlog in backlogs.items():
-            self.messages += backlog.messages
-            self.on_found(topic, partition, backlog)
+            places, superseded = backlog.resolve()
+            lane = self.on_found(topic, partition, places)
+            self.messages += backlog.messages(places)
+            self._mark(lane, superseded)
         if self.records:
             fields = {"batches": self.records, "messages": self.messages}
             log.info("spool holds messages of an earlier run", extra={"fields": fields})
@@ -196,10 +181,7 @@ class Outbox:
         def found(stored: Stored) -> None:
             producer = decode_envelope(stored.frame).producer
             backlog = backlogs.setdefault((producer.topic, producer.partition), Backlog())
-            backlog.orders.append(stored.order)
-            backlog.positions.append(stored.position)
-            backlog.written_us.append(stored.written_us)
-            backlog.messages += producer.count
+            backlog.add(stored.order, stored.position, stored.written_us, producer.count)
 
         self._files.open(found)
         return backlogs
@@ -307,7 +289,7 @@ class Outbox:
         log.error("spool takes nothing", extra={"fields": {"error": str(error)}})
         by_lane: dict[Lane, list[Batch]] = {}
         for lane, batch, _ in group.batches:
-            batch.storing = False
+            lane.not_stored(batch)
             by_lane.setdefault(lane, []).append(batch)
         for lane, batches in by_lane.items():
             self.on_refused(lane, batches, error)
@@ -354,3 +336,7 @@ class Outbox:
         self._feeds.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("spool could not be read", exc_info=error)
+
+
+def _nobody(*_: object) -> Lane:
+    raise RuntimeError("the outbox was started before anybody listens to it")

@@ -35,6 +35,20 @@ class Partitioner:
             return turn % partitions
         return turn // STICKY_RECORDS % partitions
 
+    def spread(self, values: list[bytes]) -> list[tuple[int, list[bytes]]]:
+        """Where each of many messages without a key goes: partitions with their messages."""
+        partitions = self.info.partitions
+        if partitions == 1:
+            return [(0, values)]
+        if self.info.strategy != "round_robin":
+            turn, self._turn = self._turn, self._turn + max(len(values), STICKY_RECORDS)
+            return [(turn // STICKY_RECORDS % partitions, values)]
+        turn, self._turn = self._turn, self._turn + len(values)
+        return [
+            ((turn + index) % partitions, values[index::partitions])
+            for index in range(min(partitions, len(values)))
+        ]
+
 
 def partition_of_key(key: bytes, partitions: int) -> int:
     """CRC-32 (ISO-HDLC) of the key, modulo: the same in every language that has zlib."""

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, Literal
 
+from sidecar.backlog import Place
 from sidecar.batch import Ack, Batch, Entry, Kept, Lines, Outcome
 from sidecar.counters import Counters
 from sidecar.deadlines import Deadlines
@@ -19,7 +20,7 @@ from sidecar.errors import SidecarError, SpoolIsFull, UplinkDown, retry_after
 from sidecar.lane import Lane, LaneLimits, Settled
 from sidecar.link_state import LinkState
 from sidecar.message import Message
-from sidecar.outbox import Backlog, Outbox
+from sidecar.outbox import Outbox
 from sidecar.outcome import OUTCOMES, Answer, Situation
 from sidecar.partitioner import Partitioner
 from sidecar.producer import ProducerState
@@ -89,6 +90,12 @@ class Publisher:
         if isinstance(outcome, SidecarError):
             raise outcome
         return outcome
+
+    async def partitioner(self, topic: str) -> Partitioner:
+        """How the topic's messages are spread, learnt first where that is not known."""
+        if self._directory.known(topic) is None and self._uplink.connected:
+            await self._directory.lookup(topic)
+        return self._partitioner(topic)
 
     def submit(self, entry: Entry, timeout_s: float, partition: int | None = None) -> None:
         """Take responsibility for `entry`: its reply is called, once, in any case."""
@@ -208,9 +215,10 @@ class Publisher:
 
     # What the outbox reports.
 
-    def _found(self, topic: str, partition: int, backlog: Backlog) -> None:
+    def _found(self, topic: str, partition: int, places: list[Place]) -> Lane:
         lane = self._lane(topic, partition)
-        lane.inherit(backlog.places(), time.monotonic())
+        lane.inherit(places, time.monotonic())
+        return lane
 
     def _stored(self, lane: Lane, batches: list[Batch]) -> None:
         for batch in batches:

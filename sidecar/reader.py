@@ -73,7 +73,23 @@ class Reader:
             raise UnknownMessage(f"{topic}, partition {partition}, has no message {offset} now")
         return page.messages[0].envelope
 
-    async def _read(self, topic: str, partition: int, offset: int) -> Answer:
+    async def payload(self, topic: str, partition: int, offset: int) -> bytes:
+        """The payload of the message at `offset`, at once, or UnknownMessage."""
+        answer = await self._read(topic, partition, offset, patience_s=0.0)
+        try:
+            for frame in iter_frames(answer.body):
+                stamp = frame.envelope.stamp
+                index = -1 if stamp is None else offset - stamp.base_offset
+                if 0 <= index < frame.envelope.producer.count:
+                    frame.check_hash()
+                    return frame.columns().value[index] or b""
+        except FormatError as error:
+            raise GatekeeperRefused(f"the log's answer is damaged: {error}") from error
+        raise UnknownMessage(f"{topic}, partition {partition}, has no message {offset} now")
+
+    async def _read(
+        self, topic: str, partition: int, offset: int, patience_s: float = PATIENCE_S
+    ) -> Answer:
         query = {
             "topic": topic,
             "partition": str(partition),
@@ -81,15 +97,15 @@ class Reader:
             "max_bytes": str(READ_BYTES),
             "wait_ms": "0",
         }
-        answer = await self._ask(query)
+        answer = await self._ask(query, patience_s)
         if answer.status != 200:
             raise refusal_of(answer)
         return answer
 
-    async def _ask(self, query: dict[str, str]) -> Answer:
+    async def _ask(self, query: dict[str, str], patience_s: float) -> Answer:
         """Ask again while the link is broken: a read does no harm twice."""
         loop = asyncio.get_running_loop()
-        until = loop.time() + PATIENCE_S
+        until = loop.time() + patience_s
         while True:
             try:
                 answer = await self._gateway.ask("GET", "/v1/read", query=query)

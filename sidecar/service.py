@@ -1,18 +1,20 @@
 """Puts the parts together: from a configuration to a service that can be run."""
 
+import asyncio
 import logging
 import time
 from dataclasses import dataclass
 
 from aiohttp import web
 
-from hosting.health import add_health_routes
+from hosting.health import add_health_routes, health_app
 from hosting.lifecycle import Readiness, Service
 from hosting.metrics import HttpMetrics, new_registry
 from hosting.tls import ReloadingContexts, TlsFiles
-from hosting.web import HttpLimits, HttpSite
+from hosting.web import DRAINING, HttpLimits, HttpSite
 from sidecar.app import json_response, make_app
 from sidecar.batch import Batch
+from sidecar.broker_site import BrokerSite
 from sidecar.config import SidecarConfig
 from sidecar.counters import Counters
 from sidecar.credentials import CredentialSource
@@ -20,9 +22,12 @@ from sidecar.directory import Directory
 from sidecar.fast_publish import FastFront
 from sidecar.gateway import Gateway
 from sidecar.guard import Guard
-from sidecar.http_publish import PublishHandlers
+from sidecar.http_many import ManyHandlers
+from sidecar.http_publish import PublishHandlers, make_patience
+from sidecar.http_publish_stream import StreamHandlers
 from sidecar.http_read import ReadHandlers
 from sidecar.http_topics import TopicHandlers
+from sidecar.http_whoami import whoami_handler
 from sidecar.lane import LaneLimits
 from sidecar.oauth import Client
 from sidecar.outbox import Outbox
@@ -99,15 +104,12 @@ def assemble(config: SidecarConfig) -> Assembly:
     def open_stream(topic: str, start: Start) -> TopicStream:
         return TopicStream(gateway, credentials, topic, start, limits.stream_bytes_max)
 
-    publishing = PublishHandlers(
-        publisher,
-        message_bytes_max=limits.message_bytes_max,
-        timeout_s=limits.timeout,
-        timeout_s_max=limits.timeout_max,
-    )
-    reading = ReadHandlers(
-        Reader(gateway, uplink), directory, open_stream, counters, limits.streams_max
-    )
+    patience = make_patience(limits.timeout, limits.timeout_max)
+    publishing = PublishHandlers(publisher, patience, limits.message_bytes_max)
+    many = ManyHandlers(publisher, patience, limits.message_bytes_max)
+    streaming = StreamHandlers(publisher, patience, limits.message_bytes_max)
+    reader = Reader(gateway, uplink)
+    reading = ReadHandlers(reader, directory, open_stream, counters, limits.streams_max)
     topics = TopicHandlers(gateway, directory)
     status = Status(
         uplink=uplink,
@@ -126,6 +128,10 @@ def assemble(config: SidecarConfig) -> Assembly:
     app = make_app(
         {
             "publish": publishing.publish,
+            "publish_raw": publishing.publish_raw,
+            "publish_batch": many.publish_batch,
+            "publish_lines": many.publish_lines,
+            "publish_stream": streaming.publish_stream,
             "subscribe": reading.subscribe,
             "messages": reading.messages,
             "message": reading.message,
@@ -135,6 +141,7 @@ def assemble(config: SidecarConfig) -> Assembly:
             "alter_topic": topics.alter_topic,
             "delete_topic": topics.delete_topic,
             "status": show_status,
+            "whoami": whoami_handler(gateway),
         },
         guard,
     )
@@ -147,8 +154,9 @@ def assemble(config: SidecarConfig) -> Assembly:
         guard,
         message_bytes_max=limits.message_bytes_max,
         body_bytes_max=publishing.body_bytes_max,
-        patience=publishing.patience,
+        patience=patience,
         connections_max=limits.connections_max,
+        draining=app.setdefault(DRAINING, asyncio.Event()),
     )
     site = HttpSite(
         "apps",
@@ -160,6 +168,22 @@ def assemble(config: SidecarConfig) -> Assembly:
     )
     service.add(site)
     service.add(front)
+    if config.tcp is not None:
+        service.add(
+            BrokerSite(
+                config.tcp,
+                publisher,
+                reader,
+                message_bytes_max=limits.message_bytes_max,
+                timeout_s=limits.timeout,
+                connections_max=limits.connections_max,
+            )
+        )
+    if config.health is not None:
+        watched = health_app(service, registry)
+        service.add(
+            HttpSite("health", watched, config.health, setting="health", serves_while_draining=True)
+        )
     service.add_check("tls", contexts.readiness)
     service.add_check("promises", lambda: _readiness(uplink, outbox))
     return Assembly(service, site, uplink, publisher, outbox)

@@ -24,6 +24,21 @@ COMMANDS = {
     "policy": Entry(
         "sidegate.commands.policy:policy", "Check a policy file, run its tests, explain a decision."
     ),
+    "whoami": Entry(
+        "sidegate.commands.whoami:whoami",
+        "Show who a sidecar is to the gatekeeper, and what it may do.",
+    ),
+    "decisions": Entry(
+        "sidegate.commands.decisions:decisions",
+        "Show what a gatekeeper decided lately, newest first.",
+    ),
+    "revoke": Entry(
+        "sidegate.commands.revoke:revoke",
+        "Take back a token, a client or a certificate on every gatekeeper.",
+    ),
+    "service": Entry(
+        "sidegate.commands.service:service", "Add services to the development mesh, and list them."
+    ),
     "core": Entry("sidegate.commands.serve:core", "Run the central log."),
     "gatekeeper": Entry("sidegate.commands.serve:gatekeeper", "Run a gatekeeper."),
     "sidecar": Entry("sidegate.commands.serve:sidecar", "Run a sidecar."),

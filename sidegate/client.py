@@ -108,7 +108,7 @@ class Connection:
         document: object = None,
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
-        """Ask and read the whole answer."""
+        """Ask and read the whole answer; `document` goes as JSON, or as it is where it is bytes."""
         response = self._send(method, path, document, headers)
         try:
             body = response.read(ANSWER_BYTES_MAX)
@@ -139,7 +139,9 @@ class Connection:
             self._http.close()
         sent = dict(headers or {})
         body = None
-        if document is not None:
+        if isinstance(document, bytes):
+            body = document
+        elif document is not None:
             body = json.dumps(document, ensure_ascii=False).encode()
             sent.setdefault("Content-Type", "application/json")
         try:

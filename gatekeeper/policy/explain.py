@@ -163,7 +163,8 @@ def _gap(
     """How far a rule is from allowing, what is missing, and what to change. None: too far.
 
     The distances say what a denied caller most likely got wrong, in this order: its token, the
-    topic's spelling, its place in the rule, the action, the topic.
+    topic's spelling, its place in the rule, the action, the topic. To be added to a rule on every
+    topic comes after all of these: it would give far more than was asked for.
     """
     segments = topic.split(".")
     listed = not rule.who.isdisjoint(member.subjects)
@@ -181,7 +182,7 @@ def _gap(
         if listed:
             return 1.0, token, "get a token with that claim, or use the topic of your own claim"
         if not token:
-            return 3.0, missing_name, add_name
+            return (3.0 if rule.pattern.segments else 5.6), missing_name, add_name
         return 6.0, f"{missing_name}; and {token}", add_name
     if covers and listed and not token:
         return (

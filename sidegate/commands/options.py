@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -59,6 +61,16 @@ def sidecar(url: str | None) -> Connection:
         return Connection(url or _running_url() or DEFAULT_URL)
     except Unreachable as error:
         raise CouldNotRun(str(error)) from error
+
+
+def invocation() -> str:
+    """How this command can be called again from the same folder, to be pasted."""
+    if shutil.which("sidegate") is not None:
+        return "sidegate"
+    called = Path(sys.argv[0])
+    if called.name == "sidegate":
+        return str(called)
+    return f"{sys.executable} -m sidegate"
 
 
 def ask(

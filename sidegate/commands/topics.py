@@ -60,7 +60,6 @@ def _settings(command: Any) -> Any:
             type=Amount("size", parse_bytes),
             help="Such as 1GiB; none keeps them.",
         ),
-        click.option("--storage", type=STORAGES, help="memory: broadcast, never stored."),
         click.option("--delivery", type=DELIVERIES, help="A subscription's default."),
     ):
         command = option(command)
@@ -95,6 +94,9 @@ def list_topics(url: str | None, *, as_json: bool) -> None:
 
 @topics.command()
 @click.argument("name")
+@click.option(
+    "--storage", type=STORAGES, help="memory: broadcast, never stored. Fixed from then on."
+)
 @_settings
 @url_option
 @json_option
@@ -155,7 +157,7 @@ def _document(settings: dict[str, Any]) -> dict[str, Any]:
     document = {
         name: settings[name]
         for name in ("partitions", "strategy", "storage", "delivery")
-        if settings[name] is not None
+        if settings.get(name) is not None
     }
     retention = {
         member: None if settings[option] == NONE else settings[option]
@@ -188,4 +190,10 @@ def _show(body: bytes, *, as_json: bool) -> None:
 
 
 def _age(milliseconds: int | None) -> str:
-    return "ever" if milliseconds is None else f"{milliseconds / 1000:g} s"
+    """The age in the greatest unit that says it exactly, as --retain-age takes it."""
+    if milliseconds is None:
+        return "ever"
+    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000)):
+        if milliseconds % size == 0:
+            return f"{milliseconds // size}{unit}"
+    return f"{milliseconds}ms"

@@ -13,7 +13,7 @@ from sidegate.commands.options import CouldNotRun, state_option
 from sidegate.development import addresses, ca
 from sidegate.development.console import Console, Event
 from sidegate.development.runner import Mesh, hold_signals
-from sidegate.development.running import AlreadyUpError, LeftoversError, Running
+from sidegate.development.running import AlreadyUpError, BusyError, LeftoversError, Running
 from sidegate.development.state import State, StateError
 
 
@@ -41,7 +41,8 @@ def up(folder: Path, ports: str, *, verbose: bool, as_json: bool) -> None:
     try:
         with running.held() as lock:
             where = _addresses(state, free=ports == "free")
-            _prepare(state, where, console)
+            with running.changing():
+                _prepare(state, where, console)
             mesh = Mesh(state, where, console, running, lock)
             text = welcome(mesh.url, folder)
             facts = {"url": mesh.url}
@@ -53,6 +54,10 @@ def up(folder: Path, ports: str, *, verbose: bool, as_json: bool) -> None:
         raise click.ClickException(
             f"Sidegate is already up in {folder} (pid {record.get('pid', 'unknown')}, "
             f"{record.get('url', 'still starting')}). `make status` shows it, `make down` stops it."
+        ) from None
+    except BusyError:
+        raise CouldNotRun(
+            f"another command has been changing {folder} for a while; end it and try again"
         ) from None
     except LeftoversError:
         raise CouldNotRun(

@@ -104,6 +104,11 @@ def reachable(address: Address) -> str:
     return str(Address(host, address.port))
 
 
+def is_free(address: Address) -> bool:
+    """Whether a service could listen there now."""
+    return _taken(address) is None
+
+
 def obstacles(addresses: Addresses) -> Iterator[str]:
     """A sentence for each address that can't be listened on, with what to do about it."""
     yield from _shared(addresses)

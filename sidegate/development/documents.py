@@ -1,11 +1,16 @@
 """The text of the development configurations and policy.
 
-Pure functions of the addresses. Relative paths count from the state folder, where the files lie.
+Pure functions of the addresses, and of the services that were added beside the development app.
+Relative paths count from the state folder, where the files lie.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from hosting.environment import DEVELOPMENT_TRUST_DOMAIN
+from hosting.units import Address
+from sidegate.development.additions import client_added, service_added
 from sidegate.development.addresses import (
     CORE,
     CORE_HEALTH,
@@ -13,12 +18,14 @@ from sidegate.development.addresses import (
     GATEKEEPER_ADMIN,
     GATEKEEPER_HEALTH,
     ISSUER,
+    LOOPBACK,
     SIDECAR,
     Addresses,
     Listener,
     reachable,
 )
 from sidegate.development.ca import Leaf
+from sidegate.development.services import AddedService
 
 CORE_ID = f"spiffe://{DEVELOPMENT_TRUST_DOMAIN}/core"
 GATEKEEPER_ID = f"spiffe://{DEVELOPMENT_TRUST_DOMAIN}/gatekeeper"
@@ -63,9 +70,19 @@ issuer: "{url(addresses, ISSUER)}"
 keys: keys/issuer.json
 audience: "{AUDIENCE}"
 token_ttl: 10m
+clients_file: clients.yaml
+"""
+
+
+def clients(services: Sequence[AddedService] = ()) -> str:
+    text = f"""\
+# Who may ask the development issuer for tokens. A change takes effect within a second.
 clients:
   {APP_CLIENT}: {{spiffe: "{APP_ID}", scopes: [log.publish, log.subscribe], claims: {{team: dev}}}}
 """
+    for service in services:
+        text = client_added(text, service)
+    return text
 
 
 def gatekeeper(addresses: Addresses) -> str:
@@ -86,25 +103,34 @@ data: data/gatekeeper
 
 
 def sidecar(addresses: Addresses) -> str:
+    return _sidecar(addresses, addresses[SIDECAR], "sidecar", APP_CLIENT)
+
+
+def service_sidecar(addresses: Addresses, service: AddedService) -> str:
+    """The sidecar of an added service."""
+    return _sidecar(addresses, Address(LOOPBACK, service.port), service.name, service.name)
+
+
+def _sidecar(addresses: Addresses, listen: Address, name: str, client_id: str) -> str:
     return f"""\
 environment: development
-listen: "{addresses[SIDECAR]}"
-tls: {{certificate: certs/sidecar.pem, key: certs/sidecar.key, ca: ca/ca.pem}}
+listen: "{listen}"
+tls: {{certificate: certs/{name}.pem, key: certs/{name}.key, ca: ca/ca.pem}}
 gatekeepers: ["{url(addresses, GATEKEEPER)}"]
 # The sidecar sends nothing to a server that is not this one.
 gatekeeper_id: "{GATEKEEPER_ID}"
 oauth:
   issuer: "{url(addresses, ISSUER)}"
-  client_id: {APP_CLIENT}
+  client_id: {client_id}
   method: tls_client_auth
   ca: ca/ca.pem
   audience: "{AUDIENCE}"
-data: data/sidecar
+data: data/{name}
 """
 
 
-def policy(addresses: Addresses) -> str:
-    return f"""\
+def policy(addresses: Addresses, services: Sequence[AddedService] = ()) -> str:
+    text = f"""\
 # Who may do what. Nothing is allowed that no rule allows, and a deny always wins.
 version: 1
 issuers:
@@ -139,12 +165,26 @@ tests:
   - {{as: {APP_CLIENT}, do: audit, on: _audit, expect: allow}}
   - {{as: {APP_CLIENT}, do: publish, on: forbidden.orders, expect: deny}}
 """
+    for service in services:
+        text = service_added(text, service)
+    return text
 
 
-DOCUMENTS = {
+DOCUMENTS: dict[str, Callable[[Addresses], str]] = {
     "core.yaml": core,
     "issuer.yaml": issuer,
+    "clients.yaml": lambda _: clients(),
     "gatekeeper.yaml": gatekeeper,
     "sidecar.yaml": sidecar,
     "policy.yaml": policy,
 }
+
+
+def texts(addresses: Addresses, services: Sequence[AddedService]) -> dict[str, str]:
+    """Every file's text, by its name."""
+    return {
+        **{name: text(addresses) for name, text in DOCUMENTS.items()},
+        "clients.yaml": clients(services),
+        "policy.yaml": policy(addresses, services),
+        **{service.config: service_sidecar(addresses, service) for service in services},
+    }

@@ -95,8 +95,8 @@ class Issuer:
         self._issuer = issuer
         self._keys = keys
         self._audience = audience
-        self._scopes = sorted({scope for client in clients for scope in client.scopes})
-        self._server = _Server({client.client_id: client for client in clients})
+        self._server = _Server()
+        self.replace_clients(clients)
         self._server.register_grant(_Grant)
         self._server.register_client_auth_method("tls_client_auth", _by_certificate)
         self._server.register_client_auth_method(
@@ -105,6 +105,11 @@ class Issuer:
         self._server.register_token_generator(
             "default", _BoundTokens(issuer, keys, audience, token_ttl_s)
         )
+
+    def replace_clients(self, clients: Sequence[Client]) -> None:
+        """Answer these clients from now on, and no others. Tokens that are out stay good."""
+        self._server.clients = {client.client_id: client for client in clients}
+        self._scopes = sorted({scope for client in clients for scope in client.scopes})
 
     def token(
         self,
@@ -174,12 +179,12 @@ class _TokenRequest(OAuth2Request):  # type: ignore[misc]
 
 
 class _Server(AuthorizationServer):  # type: ignore[misc]
-    def __init__(self, clients: Mapping[str, Client]) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._clients = clients
+        self.clients: Mapping[str, Client] = {}
 
     def query_client(self, client_id: str) -> Client | None:
-        return self._clients.get(client_id)
+        return self.clients.get(client_id)
 
     def save_token(self, token: object, request: object) -> None:
         """Nothing to save: a token is a signed statement and is never looked up."""

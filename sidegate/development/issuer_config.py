@@ -52,6 +52,13 @@ RESERVED_CLAIMS = frozenset(
 
 
 @dataclass(frozen=True)
+class ClientsConfig:
+    """The file that `clients_file` names."""
+
+    clients: dict[str, ClientConfig]
+
+
+@dataclass(frozen=True)
 class IssuerConfig:
     """The whole file."""
 
@@ -59,7 +66,9 @@ class IssuerConfig:
     issuer: str
     keys: Path
     """The private JWK Set that tokens are signed with; its first key signs."""
-    clients: dict[str, ClientConfig]
+    clients: dict[str, ClientConfig] = field(default_factory=dict)
+    clients_file: Path | None = None
+    """Further clients, in a file of their own: a change of it takes effect without a restart."""
     audience: str = "urn:sidegate"
     token_ttl: Seconds = 600.0
     """Short enough that a refresh is seen while one works, long enough not to be noticed."""
@@ -82,6 +91,8 @@ class IssuerConfig:
             yield "issuer", f"must be an https URL without query and fragment, not {self.issuer!r}"
         elif parts.path:
             yield "issuer", f"must have no path, not even a slash at its end: {self.issuer!r}"
+        if not self.clients and self.clients_file is None:
+            yield "clients", "name at least one client here, or a clients_file"
         if not 1 <= self.token_ttl <= TOKEN_TTL_S_MAX:
             yield "token_ttl", f"must lie between 1s and {TOKEN_TTL_S_MAX:.0f}s"
         if self.listen.is_unix:

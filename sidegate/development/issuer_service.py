@@ -6,18 +6,15 @@ the token endpoint itself asks for one.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from aiohttp import web
-from joserfc.errors import JoseError
-from joserfc.jwk import KeySet
 
-from hosting.lifecycle import Service, StartError
+from hosting.lifecycle import Service
 from hosting.metrics import HttpMetrics, new_registry
 from hosting.problems import ProblemTable, error_middleware
 from hosting.tls import ReloadingContexts, TlsFiles
 from hosting.web import HttpSite, add_health_routes, peer_certificate
-from sidegate.development.issuer import KEYS_PATH, TOKEN_PATH, Client, Issuer, Reply, read_keys
+from sidegate.development.issuer import KEYS_PATH, TOKEN_PATH, Issuer, Reply
+from sidegate.development.issuer_clients import ClientsFile, key_set
 from sidegate.development.issuer_config import IssuerConfig
 
 FORM = "application/x-www-form-urlencoded"
@@ -35,8 +32,14 @@ def build(config: IssuerConfig) -> Service:
         client_optional=True,
         ca=config.tls.ca,
     )
-    service = Service("issuer", components=[contexts], checks={"tls": contexts.readiness})
-    app = application(_issuer(config))
+    issuer = _issuer(config)
+    clients = ClientsFile(config.clients_file, config.clients, issuer.replace_clients)
+    service = Service(
+        "issuer",
+        components=[contexts, clients],
+        checks={"tls": contexts.readiness, "clients": clients.readiness},
+    )
+    app = application(issuer)
     add_health_routes(app, service, registry)
     service.add(
         HttpSite("issuer", app, config.listen, ssl=contexts.server, metrics=HttpMetrics(registry))
@@ -81,28 +84,11 @@ def application(issuer: Issuer) -> web.Application:
 
 
 def _issuer(config: IssuerConfig) -> Issuer:
+    """The issuer, which knows no client yet."""
     return Issuer(
         issuer=config.issuer,
-        keys=_keys(config.keys),
-        clients=[
-            Client(
-                client_id,
-                client.spiffe,
-                client.scopes,
-                client.claims,
-                None if client.keys is None else _keys(client.keys),
-            )
-            for client_id, client in config.clients.items()
-        ],
+        keys=key_set(config.keys),
+        clients=[],
         audience=config.audience,
         token_ttl_s=int(config.token_ttl),
     )
-
-
-def _keys(file: Path) -> KeySet:
-    try:
-        return read_keys(file.read_bytes())
-    except OSError as error:
-        raise StartError(f"{file} can't be read: {error.strerror}") from error
-    except (ValueError, TypeError, KeyError, JoseError) as error:
-        raise StartError(f"{file} holds no JWK Set: {error}") from error

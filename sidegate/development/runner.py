@@ -26,8 +26,8 @@ from sidegate.development.addresses import (
 )
 from sidegate.development.console import Console, Event
 from sidegate.development.keeper import ASK_AGAIN_S, Keeper, Launch
-from sidegate.development.running import Running
-from sidegate.development.state import State
+from sidegate.development.running import BusyError, Running
+from sidegate.development.state import State, StateError
 
 # Each service needs those of the waves before it to be of use; so they start one after the other
 # and stop the other way round.
@@ -181,14 +181,18 @@ class Mesh:
         while True:
             await asyncio.sleep(RENEW_EVERY_S)
             try:
-                renewed = await asyncio.to_thread(self._state.make_certificates, ca.utc_now())
-            except OSError as error:
+                renewed = await asyncio.to_thread(self._make_certificates)
+            except (OSError, StateError, BusyError) as error:
                 # There are days left; the next hour may find room on the disk.
                 self._warn(f"Certificates could not be renewed: {error}")
                 continue
             if renewed:
                 text = f"Renewed certificates: {', '.join(renewed)}."
                 self._console.show(Event("renewed", text, facts={"names": renewed}))
+
+    def _make_certificates(self) -> list[str]:
+        with self._running.changing():
+            return self._state.make_certificates(ca.utc_now())
 
     def _asked_to_stop(self, number: signal.Signals) -> None:
         now_s = asyncio.get_running_loop().time()
@@ -214,6 +218,7 @@ class Mesh:
             "started": self._started,
             "ready": self._ready,
             "url": self.url,
+            "addresses": variables(self._where),
             "services": {name: keeper.record() for name, keeper in self._keepers.items()},
         }
         try:

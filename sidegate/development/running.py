@@ -3,6 +3,7 @@
 `run/up.lock` is held by `sidegate up` alone: while it is held, the pid in the record is alive and
 is ours. `run/mesh.lock` is inherited by every service: while it is held, something still uses the
 data, even when `sidegate up` was killed. `run/up.json` says what runs and where.
+`run/state.lock` is held for the moment in which files of the state folder are made.
 Standard library only; must never know what the services are.
 """
 
@@ -23,6 +24,8 @@ from typing import Any
 LOOK_S_MAX = 0.5
 # Services whose `sidegate up` is gone notice at once and stop within 5 s.
 LEFTOVERS_S_MAX = 7.0
+# Making certificates and files takes a fraction of a second.
+CHANGE_S_MAX = 10.0
 # Between two looks at a lock. No system lets a process wait for a lock with a time limit.
 LOOK_AGAIN_S = 0.05
 
@@ -33,6 +36,10 @@ class AlreadyUpError(Exception):
 
 class LeftoversError(Exception):
     """Services of an earlier `sidegate up` do not end."""
+
+
+class BusyError(Exception):
+    """Another command changes the state folder and does not end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +64,14 @@ class Running:
                 yield mesh
             finally:
                 self.record_file.unlink(missing_ok=True)
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Hold the state folder's files for oneself; whoever comes second waits."""
+        with _opened(self.folder / "state.lock") as lock:
+            if not _locked(lock, CHANGE_S_MAX):
+                raise BusyError("another command changes the state folder and does not end")
+            yield
 
     def is_up(self) -> bool:
         """Whether a `sidegate up` runs here."""

@@ -62,14 +62,19 @@ class AddedService:
         subscribe and to replay; elsewhere nothing that nobody asked for; nowhere to create, change
         or delete topics on purpose (`admin`), nor to read the decision log (`audit`).
         """
-        found: dict[str, tuple[str, ...]] = {
-            self.name: OWN_ACTIONS,
-            f"{self.name}.>": OWN_ACTIONS,
-        }
+        found: dict[str, tuple[str, ...]] = dict.fromkeys(
+            (self.name, f"{self.name}.>"), OWN_ACTIONS
+        )
+        for pattern, actions in self.extra_grants().items():
+            found[pattern] = tuple(dict.fromkeys([*found.get(pattern, ()), *actions]))
+        return found
+
+    def extra_grants(self) -> dict[str, tuple[str, ...]]:
+        """What it may do beyond its own topics."""
+        found: dict[str, tuple[str, ...]] = {}
         for action, patterns in (("publish", self.publish), ("subscribe", self.subscribe)):
             for pattern in patterns:
-                have = found.get(pattern, ())
-                found[pattern] = have if action in have else (*have, action)
+                found[pattern] = (*found.get(pattern, ()), action)
         return found
 
     def client_entry(self) -> str:

@@ -3,10 +3,12 @@
 Making it twice changes nothing but certificates that are about to run out and generated files
 whose addresses moved. Folders are 0700 and private files 0600 from the moment they exist.
 
-    core.yaml issuer.yaml gatekeeper.yaml sidecar.yaml policy.yaml    generated until changed
-    ca/ certs/ keys/                                                  kept, renewed when due
-    data/core data/gatekeeper data/sidecar                            the services' own
-    run/                                                              locks, logs, what runs now
+    core.yaml issuer.yaml clients.yaml gatekeeper.yaml sidecar.yaml policy.yaml
+                                              generated until changed
+    services.json, and NAME.yaml for each     added services: the registry, their sidecars
+    ca/ certs/ keys/                          kept, renewed when due
+    data/core data/gatekeeper data/sidecar    the services' own, and data/NAME for added ones
+    run/                                      locks, logs, what runs now
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -26,10 +28,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from joserfc.jwk import ECKey
 
 from sidegate.development import addresses, ca, documents, generated
+from sidegate.development.services import AddedService, read_registry, write_registry
 
 FOLDERS = ("ca", "certs", "keys", "data", "data/core", "data/gatekeeper", "data/sidecar", "run")
 PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
+REGISTRY = "services.json"
 
 
 class StateError(Exception):
@@ -57,6 +61,22 @@ class State:
     def data(self) -> Path:
         return self.root / "data"
 
+    def services(self) -> tuple[AddedService, ...]:
+        """The services that were added, sorted by name."""
+        file = self.root / REGISTRY
+        try:
+            return read_registry(file.read_text())
+        except FileNotFoundError:
+            return ()
+        except ValueError as error:
+            raise StateError(
+                f"{file}: {error}. Delete it and add the services again; `sidegate service add` "
+                "keeps what they have."
+            ) from error
+
+    def write_services(self, services: Iterable[AddedService]) -> None:
+        write_private(self.root / REGISTRY, write_registry(services).encode())
+
     def make_folders(self) -> None:
         for folder in (self.root, *(self.root / name for name in FOLDERS)):
             folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
@@ -75,7 +95,7 @@ class State:
             write_private(root_file, ca.issue_root(root_key, now))
             issued.append("ca")
         root = root_file.read_bytes()
-        for leaf in documents.LEAVES:
+        for leaf in (*documents.LEAVES, *(service.leaf for service in self.services())):
             key = self._make_once(f"certs/{leaf.name}.key", ca.new_key)
             file = self.root / "certs" / f"{leaf.name}.pem"
             if not file.exists() or not ca.leaf_is_usable(root, leaf, key, file.read_bytes(), now):
@@ -86,19 +106,40 @@ class State:
 
     def make_documents(self, where: addresses.Addresses) -> None:
         """Write the configurations and the policy, except those that the user changed."""
-        for name, text in documents.DOCUMENTS.items():
+        services = self.services()
+        for service in services:
+            (self.data / service.name).mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
+        for name, text in documents.texts(where, services).items():
             file = self.root / name
-            if not file.exists() or generated.is_untouched(file.read_text()):
-                content = generated.marked(text(where))
+            if not self.is_own(name):
+                content = generated.marked(text)
                 if not file.exists() or file.read_text() != content:
                     write_private(file, content.encode())
+
+    def is_own(self, name: str) -> bool:
+        """Whether the user has changed this file, which is then never written again."""
+        file = self.root / name
+        return file.exists() and not generated.is_untouched(file.read_text())
+
+    def issuer_reads_clients(self) -> bool:
+        """Whether the issuer's configuration leads it to the file of clients that we write."""
+        named = _mapping(self.config("issuer")).get("clients_file")
+        return isinstance(named, str) and self.root / named == self.root / "clients.yaml"
+
+    def listen_of(self, service: AddedService) -> str:
+        """Where its sidecar listens: as registered, or as the user's own file says."""
+        if self.is_own(service.config):
+            listen = _mapping(self.root / service.config).get("listen")
+            if isinstance(listen, str):
+                return listen
+        return f"{addresses.LOOPBACK}:{service.port}"
 
     def own_addresses(self) -> dict[addresses.Listener, str]:
         """The addresses in configurations that the user changed."""
         found = {}
         for listener in addresses.LISTENERS:
             file = self.config(listener.service)
-            if not file.exists() or generated.is_untouched(file.read_text()):
+            if not self.is_own(file.name):
                 continue
             document = _mapping(file)
             if isinstance(document.get(listener.key), str):
@@ -116,6 +157,21 @@ class State:
                 f"{policy} names the issuer {named.get('issuer')}, but the development issuer is "
                 f"{expected}: every token would be refused. Change issuers.dev.issuer there."
             )
+        for service in self.services():
+            if self.is_own(service.config):
+                yield from self._stale_sidecar(self.root / service.config, where)
+
+    def _stale_sidecar(self, file: Path, where: addresses.Addresses) -> Iterator[str]:
+        document = _mapping(file)
+        oauth = document.get("oauth")
+        issuer = oauth.get("issuer") if isinstance(oauth, Mapping) else None
+        for key, found, listener in (
+            ("oauth.issuer", issuer, addresses.ISSUER),
+            ("gatekeepers", document.get("gatekeepers"), addresses.GATEKEEPER),
+        ):
+            expected = documents.url(where, listener)
+            if found not in (expected, [expected]):
+                yield f"{file} names {found} as {key}, but here it is {expected}. Change it there."
 
     def _make_once(self, name: str, make: Callable[[], bytes]) -> bytes:
         file = self.root / name

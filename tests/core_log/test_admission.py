@@ -50,9 +50,11 @@ def der(files: TlsFiles) -> bytes:
 
 def test_the_gatekeepers_certificate_is_admitted_until_it_expires(certificates: Any) -> None:
     certificate = der(certificates.issue("ok", GATEKEEPER, lasts=timedelta(minutes=5)))
-    assert admit_certificate(ADMISSION, certificate, NOW) == GATEKEEPER
+    end = x509.load_der_x509_certificate(certificate).not_valid_after_utc
+    second = timedelta(seconds=1)
+    assert admit_certificate(ADMISSION, certificate, end - second) == GATEKEEPER
     with pytest.raises(NotAdmitted, match="has expired"):
-        admit_certificate(ADMISSION, certificate, NOW + timedelta(minutes=6))
+        admit_certificate(ADMISSION, certificate, end + second)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 """The checkpoint: comes back as it was saved, and is not believed if a byte is off."""
 
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 from crc32c import crc32c
@@ -64,17 +66,19 @@ SAMPLE = Checkpoint(
 
 
 @given(checkpoints)
-def test_a_checkpoint_comes_back_as_it_was_saved(tmp_path_factory, checkpoint):
+def test_a_checkpoint_comes_back_as_it_was_saved(
+    tmp_path_factory: pytest.TempPathFactory, checkpoint: Any
+) -> None:
     folder = tmp_path_factory.mktemp("checkpoint")
     save_checkpoint(OsFiles(), folder, checkpoint)
     assert load_checkpoint(OsFiles(), folder) == checkpoint
 
 
-def test_there_may_be_none(tmp_path):
+def test_there_may_be_none(tmp_path: Path) -> None:
     assert load_checkpoint(OsFiles(), tmp_path) is None
 
 
-def test_one_that_is_damaged_anywhere_is_not_believed(tmp_path):
+def test_one_that_is_damaged_anywhere_is_not_believed(tmp_path: Path) -> None:
     save_checkpoint(OsFiles(), tmp_path, SAMPLE)
     path = tmp_path / CHECKPOINT_NAME
     whole = path.read_bytes()
@@ -88,14 +92,14 @@ def test_one_that_is_damaged_anywhere_is_not_believed(tmp_path):
 
 
 @pytest.fixture
-def index():
+def index() -> Any:
     built = Index(10)
     for number in range(3):
         built.add(("orders", 0), number, 1, 64 + number * 200, 200, number, number, True)
     return built
 
 
-def test_saved_entries_grow_and_are_counted_by_the_checkpoint(tmp_path, index):
+def test_saved_entries_grow_and_are_counted_by_the_checkpoint(tmp_path: Path, index: Any) -> None:
     files, segment = OsFiles(), tmp_path / "00000000000000000010.seg"
     save_entries(files, segment, 0, index.packed(0, 1))
     save_entries(files, segment, 1, index.packed(1, 3))
@@ -106,7 +110,9 @@ def test_saved_entries_grow_and_are_counted_by_the_checkpoint(tmp_path, index):
     assert loaded.runs["orders", 0].end_offset == 2
 
 
-def test_entries_that_do_not_fit_the_checkpoint_are_not_believed(tmp_path, index):
+def test_entries_that_do_not_fit_the_checkpoint_are_not_believed(
+    tmp_path: Path, index: Any
+) -> None:
     files, segment = OsFiles(), tmp_path / "00000000000000000010.seg"
     counted = replace(SAMPLE, entries=3, entries_crc=crc32c(index.packed()))
     assert load_entries(files, segment, counted) is None
@@ -117,7 +123,7 @@ def test_entries_that_do_not_fit_the_checkpoint_are_not_believed(tmp_path, index
     assert load_entries(files, segment, replace(counted, entries_crc=1)) is None
 
 
-def test_no_entries_need_no_file(tmp_path):
+def test_no_entries_need_no_file(tmp_path: Path) -> None:
     loaded = load_entries(OsFiles(), tmp_path / "x.seg", replace(SAMPLE, entries=0))
     assert loaded is not None
     assert len(loaded) == 0

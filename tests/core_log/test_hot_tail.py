@@ -1,5 +1,7 @@
 """The newest frames in memory: the same bytes objects, and never more than the limit."""
 
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,7 +11,7 @@ from core_log.results import Committed
 KEYS = [("orders", 0), ("audit", 0)]
 
 
-def batch(key, base, count, size) -> Committed:
+def batch(key: Any, base: Any, count: Any, size: Any) -> Committed:
     return Committed(*key, base, count, 1, 0, b"x" * size)
 
 
@@ -19,7 +21,7 @@ def batch(key, base, count, size) -> Committed:
     ),
     st.integers(0, 8000),
 )
-def test_it_holds_exactly_the_newest_that_fit(plan, limit):
+def test_it_holds_exactly_the_newest_that_fit(plan: Any, limit: Any) -> None:
     tail = HotTail(limit)
     held: list[Committed] = []
     ends = dict.fromkeys(KEYS, 0)
@@ -43,7 +45,7 @@ def test_it_holds_exactly_the_newest_that_fit(plan, limit):
                 assert found is None
 
 
-def test_readers_share_one_bytes_object():
+def test_readers_share_one_bytes_object() -> None:
     tail = HotTail(10_000)
     new = batch(KEYS[0], 0, 1, 100)
     tail.add([new])
@@ -52,7 +54,7 @@ def test_readers_share_one_bytes_object():
     assert first is second is new.frame
 
 
-def test_a_read_stops_at_its_bytes_but_gives_one_frame_at_least():
+def test_a_read_stops_at_its_bytes_but_gives_one_frame_at_least() -> None:
     tail = HotTail(10_000)
     tail.add([batch(KEYS[0], n * 2, 2, 100) for n in range(5)])
     assert tail.read(KEYS[0], 3, 250) == ((b"x" * 100,) * 2, 6)

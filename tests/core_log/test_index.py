@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -35,7 +36,7 @@ class Added:
     has_body: bool
 
 
-def build(plan) -> tuple[Index, list[Added]]:
+def build(plan: Any) -> tuple[Index, list[Added]]:
     index = Index(100)
     ends = dict.fromkeys(KEYS, 7)
     greatest = dict.fromkeys(KEYS, 0)
@@ -55,7 +56,7 @@ def build(plan) -> tuple[Index, list[Added]]:
 
 
 @given(batches, st.integers(0, 3_000_000))
-def test_an_offset_is_found_in_the_batch_that_holds_it(plan, offset):
+def test_an_offset_is_found_in_the_batch_that_holds_it(plan: Any, offset: Any) -> None:
     index, added = build(plan)
     for key, run in index.runs.items():
         mine = [each for each in added if each.key == key]
@@ -68,7 +69,7 @@ def test_an_offset_is_found_in_the_batch_that_holds_it(plan, offset):
 
 
 @given(batches, st.integers(-10, 1100))
-def test_a_time_is_found_where_the_greatest_so_far_reaches_it(plan, time):
+def test_a_time_is_found_where_the_greatest_so_far_reaches_it(plan: Any, time: Any) -> None:
     index, added = build(plan)
     for key, run in index.runs.items():
         times = list(accumulate((each.time for each in added if each.key == key), max, initial=0))
@@ -77,7 +78,7 @@ def test_a_time_is_found_where_the_greatest_so_far_reaches_it(plan, time):
 
 
 @given(batches)
-def test_every_leaf_keeps_its_place_beside_lost_ones(plan):
+def test_every_leaf_keeps_its_place_beside_lost_ones(plan: Any) -> None:
     index, added = build(plan)
     assert index.end_leaf == 100 + len(index)
     assert index.lost == sum(lost for *_, lost in plan)
@@ -90,7 +91,7 @@ def test_every_leaf_keeps_its_place_beside_lost_ones(plan):
 
 
 @given(batches)
-def test_the_sums_of_a_run_are_those_of_its_batches(plan):
+def test_the_sums_of_a_run_are_those_of_its_batches(plan: Any) -> None:
     index, added = build(plan)
     for key, run in index.runs.items():
         mine = [each for each in added if each.key == key]
@@ -100,7 +101,7 @@ def test_the_sums_of_a_run_are_those_of_its_batches(plan):
 
 
 @given(batches)
-def test_an_index_comes_back_from_its_packed_entries(plan):
+def test_an_index_comes_back_from_its_packed_entries(plan: Any) -> None:
     index, _ = build(plan)
     keys = sorted(index.runs, key=lambda key: index.runs[key].slot)
     again = index_of_entries(100, index.packed(), keys)
@@ -114,13 +115,13 @@ def test_an_index_comes_back_from_its_packed_entries(plan):
         assert other.bodiless_end == run.bodiless_end
 
 
-def test_packed_entries_can_be_had_in_parts():
+def test_packed_entries_can_be_had_in_parts() -> None:
     index, _ = build([(KEYS[0], 1, 1, True, 0)] * 5)
     assert index.packed(0, 2) + index.packed(2) == index.packed()
     assert len(index.packed(1, 3)) == 2 * ENTRY_BYTES
 
 
-def test_the_index_of_a_sealed_segment_does_not_grow():
+def test_the_index_of_a_sealed_segment_does_not_grow() -> None:
     sealed = Index(0, b"")
     with pytest.raises(TypeError, match="sealed"):
         sealed.add_lost(1, 64)

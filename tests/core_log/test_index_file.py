@@ -1,6 +1,8 @@
 """A sealed segment's index on disk: mapped if it fits the segment, refused if anything is off."""
 
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +14,7 @@ STATE = SegmentState(b"0123456789abcdef", 100, 2, 9000)
 
 
 @pytest.fixture
-def index():
+def index() -> Any:
     built = Index(100)
     offsets = {"orders": 5, "audit": 0}
     for number in range(12):
@@ -25,18 +27,18 @@ def index():
 
 
 @pytest.fixture
-def path(tmp_path, index):
+def path(tmp_path: Path, index: Any) -> Any:
     path = tmp_path / "00000000000000000100.idx"
     save_index(OsFiles(), path, index, STATE)
     return path
 
 
-def test_the_index_lies_beside_its_segment(tmp_path):
+def test_the_index_lies_beside_its_segment(tmp_path: Path) -> None:
     assert index_path(tmp_path / "00000000000000000100.seg").name == "00000000000000000100.idx"
 
 
 @pytest.mark.parametrize("check", [True, False])
-def test_what_is_saved_is_loaded(path, index, check):
+def test_what_is_saved_is_loaded(path: Any, index: Any, check: Any) -> None:
     loaded = load_index(OsFiles(), path, STATE, check=check)
     assert loaded.packed() == index.packed()
     assert (loaded.first_leaf, loaded.end_leaf, loaded.lost) == (100, 114, 2)
@@ -53,17 +55,17 @@ def test_what_is_saved_is_loaded(path, index, check):
 @pytest.mark.parametrize(
     "changes", [{"log_id": bytes(16)}, {"first_leaf": 99}, {"rewritten": 3}, {"length": 9008}]
 )
-def test_an_index_of_another_state_of_the_segment_is_not_used(path, changes):
+def test_an_index_of_another_state_of_the_segment_is_not_used(path: Any, changes: Any) -> None:
     with pytest.raises(IndexUnusable):
         load_index(OsFiles(), path, replace(STATE, **changes), check=False)
 
 
-def test_one_that_is_not_there_is_not_used(tmp_path):
+def test_one_that_is_not_there_is_not_used(tmp_path: Path) -> None:
     with pytest.raises(IndexUnusable, match="none"):
         load_index(OsFiles(), tmp_path / "missing.idx", STATE, check=True)
 
 
-def test_a_flip_of_any_bit_and_a_cut_at_any_byte_is_noticed(path):
+def test_a_flip_of_any_bit_and_a_cut_at_any_byte_is_noticed(path: Any) -> None:
     whole = path.read_bytes()
     for position in range(len(whole)):
         damaged = bytearray(whole)
@@ -76,7 +78,7 @@ def test_a_flip_of_any_bit_and_a_cut_at_any_byte_is_noticed(path):
             load_index(OsFiles(), path, STATE, check=True)
 
 
-def test_an_index_of_no_batches_can_be_saved(tmp_path):
+def test_an_index_of_no_batches_can_be_saved(tmp_path: Path) -> None:
     path = tmp_path / "empty.idx"
     save_index(OsFiles(), path, Index(100), STATE)
     assert len(load_index(OsFiles(), path, STATE, check=True)) == 0

@@ -1,5 +1,7 @@
 """A log's limits are checked where they are made."""
 
+from typing import Any
+
 import pytest
 
 from core_log.options import REACHED, LogOptions, Retention
@@ -19,14 +21,14 @@ from core_log.options import REACHED, LogOptions, Retention
         ("disk_reserve_bytes", -1),
     ],
 )
-def test_an_impossible_limit_is_refused_by_name(name, value):
+def test_an_impossible_limit_is_refused_by_name(name: Any, value: Any) -> None:
     with pytest.raises(ValueError, match=name):
         LogOptions(**{name: value})
 
 
-def test_only_a_synced_append_is_called_committed():
+def test_only_a_synced_append_is_called_committed() -> None:
     assert REACHED == {"fsync": "committed", "interval": "interval", "os": "os"}
 
 
-def test_retention_keeps_everything_unless_told_otherwise():
+def test_retention_keeps_everything_unless_told_otherwise() -> None:
     assert Retention() == Retention(age_us=None, bytes=None, drop_below={})

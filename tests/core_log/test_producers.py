@@ -1,5 +1,7 @@
 """Exactly-once append: the rule over all its inputs, its state, and who is forgotten first."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -38,14 +40,14 @@ def after(*batches: tuple[int, int, int]) -> ProducerState:
 
 
 @pytest.mark.parametrize("epoch", [0, 5])
-def test_a_new_producer_begins_at_sequence_0(epoch):
+def test_a_new_producer_begins_at_sequence_0(epoch: Any) -> None:
     assert judge(None, Batch(epoch, 0, 3, DIGEST)) is ACCEPT
     verdict = judge(None, Batch(epoch, 7, 3, DIGEST))
     assert isinstance(verdict, Refusal)
     assert (verdict.code, verdict.members) == ("sequence_gap", {"expected_sequence": 0})
 
 
-def test_the_next_batch_is_taken_and_one_too_far_is_refused():
+def test_the_next_batch_is_taken_and_one_too_far_is_refused() -> None:
     state = after((2, 0, 10))
     assert judge(state, Batch(2, 10, 1, DIGEST)) is ACCEPT
     verdict = judge(state, Batch(2, 11, 1, DIGEST))
@@ -53,7 +55,7 @@ def test_the_next_batch_is_taken_and_one_too_far_is_refused():
     assert (verdict.code, verdict.members) == ("sequence_gap", {"expected_sequence": 10})
 
 
-def test_a_newer_epoch_begins_again_at_0_and_fences_the_older():
+def test_a_newer_epoch_begins_again_at_0_and_fences_the_older() -> None:
     state = after((2, 0, 10))
     assert judge(state, Batch(3, 0, 1, DIGEST)) is ACCEPT
     gap = judge(state, Batch(3, 10, 1, DIGEST))
@@ -64,7 +66,7 @@ def test_a_newer_epoch_begins_again_at_0_and_fences_the_older():
     assert (fenced.code, fenced.members) == ("fenced", {"current_epoch": 3})
 
 
-def test_a_repeat_is_told_its_first_offset():
+def test_a_repeat_is_told_its_first_offset() -> None:
     state = after((0, 0, 3), (0, 3, 2), (0, 5, 4))
     assert judge(state, Batch(0, 0, 3, DIGEST)) == Repeat(0, 0, 1000)
     assert judge(state, Batch(0, 3, 2, DIGEST)) == Repeat(3, 1, 1001)
@@ -72,13 +74,13 @@ def test_a_repeat_is_told_its_first_offset():
 
 
 @pytest.mark.parametrize("other", [Batch(0, 3, 1, DIGEST), Batch(0, 3, 2, b"another.")])
-def test_another_batch_under_a_used_sequence_is_not_swallowed_as_a_repeat(other):
+def test_another_batch_under_a_used_sequence_is_not_swallowed_as_a_repeat(other: Any) -> None:
     verdict = judge(after((0, 0, 3), (0, 3, 2)), other)
     assert isinstance(verdict, Refusal)
     assert verdict.code == "sequence_conflict"
 
 
-def test_a_repeat_that_is_no_longer_remembered_is_still_not_appended():
+def test_a_repeat_that_is_no_longer_remembered_is_still_not_appended() -> None:
     state = after(*((0, n, 1) for n in range(REPEATS_MAX + 2)))
     assert judge(state, Batch(0, 2, 1, DIGEST)) == Repeat(2, 2, 1002)
     for sequence in (0, 1):
@@ -88,7 +90,7 @@ def test_a_repeat_that_is_no_longer_remembered_is_still_not_appended():
         assert verdict.members == {"expected_sequence": REPEATS_MAX + 2}
 
 
-def test_sequences_wrap_around():
+def test_sequences_wrap_around() -> None:
     last = SEQUENCE_MAX - 1
     state = ProducerState(0, last, b"")
     crossing = Batch(0, last, 5, DIGEST)
@@ -107,7 +109,9 @@ def test_sequences_wrap_around():
     st.integers(0, 2),
     st.integers(0, 2),
 )
-def test_only_the_one_sequence_that_is_next_is_ever_taken(following, first, epoch, current):
+def test_only_the_one_sequence_that_is_next_is_ever_taken(
+    following: Any, first: Any, epoch: Any, current: Any
+) -> None:
     verdict = judge(ProducerState(current, following, b""), Batch(epoch, first, 1, DIGEST))
     if epoch < current:
         assert verdict.code == "fenced"
@@ -120,7 +124,7 @@ def test_only_the_one_sequence_that_is_next_is_ever_taken(following, first, epoc
         assert verdict.code == ("sequence_gap" if ahead else "duplicate_too_old")
 
 
-def test_the_key_and_the_numbers_come_from_the_envelope(frames):
+def test_the_key_and_the_numbers_come_from_the_envelope(frames: Any) -> None:
     frame = frames.frame("orders", [b"a", b"b"], partition=2, producer_id=7, epoch=3, sequence=40)
     assert key_of(frame.envelope) == ProducerKey("billing", 7, "orders", 2)
     batch = batch_of(frame.envelope.producer)
@@ -129,7 +133,7 @@ def test_the_key_and_the_numbers_come_from_the_envelope(frames):
     assert key_of(frames.frame(provenance=None).envelope).principal == ""
 
 
-def test_another_principal_with_the_same_id_neither_fences_nor_swallows():
+def test_another_principal_with_the_same_id_neither_fences_nor_swallows() -> None:
     producers = Producers(100)
     mine = KEY
     theirs = KEY._replace(principal="mallory")
@@ -140,7 +144,7 @@ def test_another_principal_with_the_same_id_neither_fences_nor_swallows():
     assert judge(producers.get(theirs), Batch(9, 1, 1, DIGEST)) is ACCEPT
 
 
-def test_a_flood_of_ids_costs_only_the_principal_that_sends_it():
+def test_a_flood_of_ids_costs_only_the_principal_that_sends_it() -> None:
     producers = Producers(100)
     producers.put(KEY, after((0, 0, 3)))
     for number in range(1000):
@@ -151,7 +155,7 @@ def test_a_flood_of_ids_costs_only_the_principal_that_sends_it():
     assert producers.get(ProducerKey("mallory", 0, "orders", 0)) is None
 
 
-def test_the_longest_idle_of_a_principal_goes_first():
+def test_the_longest_idle_of_a_principal_goes_first() -> None:
     producers = Producers(3)
     keys = [KEY._replace(producer_id=number) for number in range(5)]
     for key in keys[:3]:
@@ -162,7 +166,7 @@ def test_the_longest_idle_of_a_principal_goes_first():
     assert [key for key, _ in producers.snapshot()] == [keys[2], keys[0], keys[3]]
 
 
-def test_a_group_that_is_dropped_has_changed_nothing():
+def test_a_group_that_is_dropped_has_changed_nothing() -> None:
     producers = Producers(10)
     producers.put(KEY, after((0, 0, 3)))
     staged = StagedProducers(producers)

@@ -2,6 +2,7 @@
 
 import errno
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -11,10 +12,12 @@ from log_format.parts import Stamp
 
 
 @pytest.fixture
-def stamped(frames):
+def stamped(frames: Any) -> Any:
     """Makes frames as they lie in the log."""
 
-    def make(leaf: int, values=(b"value",), *, bodiless: bool = False, **kwargs) -> bytes:
+    def make(
+        leaf: int, values: Any = (b"value",), *, bodiless: bool = False, **kwargs: Any
+    ) -> bytes:
         frame = frames.frame("orders", values, **kwargs)
         envelope = add_stamp(frame.envelope.raw, Stamp(leaf, leaf, 1, 0))
         if bodiless:
@@ -29,11 +32,11 @@ def window_of(data: bytes) -> Window:
     return Window(lambda position, length: data[position : position + length], len(data))
 
 
-def scan_all(data: bytes, begin: int = 0, leaf: int = 0):
+def scan_all(data: bytes, begin: int = 0, leaf: int = 0) -> Any:
     return list(scan(window_of(data), begin, leaf))
 
 
-def test_sound_frames_come_one_by_one(stamped):
+def test_sound_frames_come_one_by_one(stamped: Any) -> None:
     data = [stamped(0), stamped(1, bodiless=True), stamped(2, [b"x" * 1000])]
     items = scan_all(b"".join(data))
     assert [type(item) for item in items] == [Sound] * 3
@@ -43,11 +46,11 @@ def test_sound_frames_come_one_by_one(stamped):
 
 
 @pytest.mark.parametrize("begin", [0, 64, 4096])
-def test_a_scan_may_begin_anywhere(stamped, begin):
+def test_a_scan_may_begin_anywhere(stamped: Any, begin: Any) -> None:
     assert isinstance(scan_all(bytes(begin) + stamped(5), begin, 5)[0], Sound)
 
 
-def test_damage_in_an_envelope_costs_that_frame_alone(stamped):
+def test_damage_in_an_envelope_costs_that_frame_alone(stamped: Any) -> None:
     first, second, third = stamped(0), stamped(1), stamped(2)
     for position in range(0, len(second) - 200, 8):
         damaged = bytearray(second)
@@ -61,7 +64,7 @@ def test_damage_in_an_envelope_costs_that_frame_alone(stamped):
         assert items[1].end == len(first) + len(second) == items[2].position
 
 
-def test_a_damaged_body_leaves_the_envelope_readable(stamped):
+def test_a_damaged_body_leaves_the_envelope_readable(stamped: Any) -> None:
     damaged = bytearray(stamped(1, [b"value" * 20]))
     damaged[-20] ^= 1
     items = scan_all(stamped(0) + damaged + stamped(2))
@@ -70,7 +73,7 @@ def test_a_damaged_body_leaves_the_envelope_readable(stamped):
     assert "SHA-256" in items[1].why
 
 
-def test_damaged_padding_is_damage(stamped):
+def test_damaged_padding_is_damage(stamped: Any) -> None:
     values = [b"1"]
     while (data := bytearray(stamped(0, values, codec=Codec.ZSTD)))[-1]:
         values.append(b"another")  # Until the compressed length is no multiple of 8.
@@ -81,34 +84,34 @@ def test_damaged_padding_is_damage(stamped):
 
 
 @pytest.mark.parametrize("missing", [1, 8, 100, 250])
-def test_a_frame_that_the_file_cuts_off_is_damage_to_the_end(stamped, missing):
+def test_a_frame_that_the_file_cuts_off_is_damage_to_the_end(stamped: Any, missing: Any) -> None:
     whole, torn = stamped(0), stamped(1, [b"y" * 300])
     items = scan_all(whole + torn[:-missing])
     assert [type(item) for item in items] == [Sound, Bad]
     assert items[1].end == len(whole) + len(torn) - missing
 
 
-def test_zeros_are_damage_and_are_skipped(stamped):
+def test_zeros_are_damage_and_are_skipped(stamped: Any) -> None:
     items = scan_all(stamped(0) + bytes(4096) + stamped(1))
     assert [type(item) for item in items] == [Sound, Bad, Sound]
     assert items[1].length == 4096
 
 
-def test_leaves_only_rise(stamped):
+def test_leaves_only_rise(stamped: Any) -> None:
     """Old bytes that come up again look sound, and are not of this place."""
     items = scan_all(stamped(5) + stamped(4) + stamped(6), leaf=5)
     assert [type(item) for item in items] == [Sound, Bad, Sound]
     assert [item.envelope.stamp.leaf for item in (items[0], items[2])] == [5, 6]
 
 
-def test_a_frame_without_a_stamp_is_not_of_the_log(stamped, frames):
+def test_a_frame_without_a_stamp_is_not_of_the_log(stamped: Any, frames: Any) -> None:
     (bad, sound) = scan_all(frames.encoded() + stamped(0))
     assert isinstance(bad, Bad)
     assert "stamp" in bad.why
     assert isinstance(sound, Sound)
 
 
-def test_a_frame_in_a_message_is_not_taken_for_one_of_the_log(stamped):
+def test_a_frame_in_a_message_is_not_taken_for_one_of_the_log(stamped: Any) -> None:
     """A message may hold the bytes of a frame; its leaf betrays it if it claims too much."""
     planted = stamped(1000)
     outer = bytearray(stamped(1, [bytes(-8 % 8) + planted]))
@@ -118,7 +121,7 @@ def test_a_frame_in_a_message_is_not_taken_for_one_of_the_log(stamped):
     assert items[2].envelope.stamp.leaf == 2
 
 
-def test_a_frame_behind_much_damage_is_found(stamped):
+def test_a_frame_behind_much_damage_is_found(stamped: Any) -> None:
     noise = Random(3).randbytes(AHEAD_BYTES + 4096)
     items = scan_all(stamped(0) + noise + stamped(1))
     assert [type(item) for item in items] == [Sound, Bad, Sound]
@@ -140,7 +143,7 @@ class BadSector:
         return self.data[position : position + length]
 
 
-def test_a_page_that_the_disk_cannot_read_is_damage_of_that_page(stamped):
+def test_a_page_that_the_disk_cannot_read_is_damage_of_that_page(stamped: Any) -> None:
     data = b"".join(stamped(leaf, [b"z" * 700]) for leaf in range(20))
     window = Window(BadSector(data, {1}).read, len(data))
     items = list(scan(window, 0, 0))
@@ -153,7 +156,7 @@ def test_a_page_that_the_disk_cannot_read_is_damage_of_that_page(stamped):
     assert len(leaves) >= 14
 
 
-def test_other_errors_of_the_disk_are_not_taken_for_damage():
+def test_other_errors_of_the_disk_are_not_taken_for_damage() -> None:
     def gone(position: int, length: int) -> bytes:
         raise OSError(errno.ENODEV, "gone")
 
@@ -161,7 +164,7 @@ def test_other_errors_of_the_disk_are_not_taken_for_damage():
         list(scan(Window(gone, 100), 0, 0))
 
 
-def test_the_window_reads_ahead_and_not_again(stamped):
+def test_the_window_reads_ahead_and_not_again(stamped: Any) -> None:
     data = b"".join(stamped(leaf) for leaf in range(50))
     reads = []
 

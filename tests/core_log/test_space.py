@@ -1,6 +1,7 @@
 """The disk's reserve: refused in time, and taken again without help."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,16 +21,16 @@ class Room:
 
 
 @pytest.fixture
-def room():
+def room() -> Any:
     return Room(10_000)
 
 
 @pytest.fixture
-def space(room, manual_clock):
+def space(room: Any, manual_clock: Any) -> Any:
     return Space(room, Path("log"), manual_clock, reserve=1000, margin=500)
 
 
-def test_there_is_room_until_the_reserve_is_reached(room, space):
+def test_there_is_room_until_the_reserve_is_reached(room: Any, space: Any) -> None:
     assert space.may_append()
     room.free = 1200
     space.took(8800)
@@ -40,7 +41,9 @@ def test_there_is_room_until_the_reserve_is_reached(room, space):
     assert "900 bytes free, and 1000 are kept" in space.refusal()
 
 
-def test_a_full_disk_is_looked_at_again_from_time_to_time(room, space, manual_clock):
+def test_a_full_disk_is_looked_at_again_from_time_to_time(
+    room: Any, space: Any, manual_clock: Any
+) -> None:
     space.found_full()
     looks = room.looks
     assert not any(space.may_append() for _ in range(100))
@@ -49,7 +52,9 @@ def test_a_full_disk_is_looked_at_again_from_time_to_time(room, space, manual_cl
     assert space.may_append()
 
 
-def test_it_comes_back_only_with_room_for_a_group_above_the_reserve(room, space, manual_clock):
+def test_it_comes_back_only_with_room_for_a_group_above_the_reserve(
+    room: Any, space: Any, manual_clock: Any
+) -> None:
     space.found_full()
     for free, expected in ((1000, False), (1499, False), (1500, True)):
         room.free = free
@@ -57,7 +62,9 @@ def test_it_comes_back_only_with_room_for_a_group_above_the_reserve(room, space,
         assert space.may_append() is expected
 
 
-def test_far_from_the_reserve_it_asks_the_system_once_a_second(room, space, manual_clock):
+def test_far_from_the_reserve_it_asks_the_system_once_a_second(
+    room: Any, space: Any, manual_clock: Any
+) -> None:
     looks = room.looks
     for _ in range(100):
         space.took(10)
@@ -68,7 +75,9 @@ def test_far_from_the_reserve_it_asks_the_system_once_a_second(room, space, manu
     assert space.free == room.free
 
 
-def test_others_who_fill_the_disk_are_noticed_within_that_second(room, space, manual_clock):
+def test_others_who_fill_the_disk_are_noticed_within_that_second(
+    room: Any, space: Any, manual_clock: Any
+) -> None:
     room.free = 10
     manual_clock.seconds += LOOK_S
     space.took(1)

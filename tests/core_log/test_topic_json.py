@@ -99,8 +99,10 @@ def test_all_problems_of_a_definition_come_at_once() -> None:
 def test_a_change_holds_only_what_is_given() -> None:
     assert parse_change({}) == Change()
     assert parse_change({"partitions": 3, "retention": {"age_ms": None, "bytes": 9}}) == Change(
-        partitions=3, retention=Retention(None, 9)
+        partitions=3, retention={"age_ms": None, "bytes": 9}
     )
+    assert parse_change({"retention": {"bytes": 9}}) == Change(retention={"bytes": 9})
+    assert parse_change({"retention": {"age_ms": None}}) == Change(retention={"age_ms": None})
 
 
 @pytest.mark.parametrize("fixed", ["name", "storage"])

@@ -1,5 +1,7 @@
 """What create, alter and delete decide about topics."""
 
+from dataclasses import replace
+
 import pytest
 
 from core_log.topics import (
@@ -50,7 +52,7 @@ def test_creating_the_same_again_changes_nothing() -> None:
 def test_creating_a_different_one_names_what_differs(
     wanted: Definition, differs: list[str]
 ) -> None:
-    with pytest.raises(TopicExists, match="alter it with PATCH /v1/topics/orders") as caught:
+    with pytest.raises(TopicExists, match="sidegate topics alter orders") as caught:
         made(wanted, ORDERS)
     assert caught.value.members["differs"] == differs
 
@@ -75,15 +77,36 @@ def test_partitions_never_shrink() -> None:
 
 def test_a_change_that_changes_nothing_is_none() -> None:
     assert altered(Change()) is None
-    assert altered(Change(partitions=2, strategy="key", retention=Retention())) is None
+    assert (
+        altered(Change(partitions=2, strategy="key", retention={"age_ms": None, "bytes": None}))
+        is None
+    )
 
 
 def test_retention_strategy_and_delivery_can_be_altered() -> None:
-    topic = altered(Change(strategy="sticky", retention=Retention(age_ms=5), delivery="fcfs"))
+    topic = altered(Change(strategy="sticky", retention={"age_ms": 5}, delivery="fcfs"))
     assert topic is not None
     assert topic.definition == Definition(
         "orders", 2, "sticky", Retention(age_ms=5), "disk", "fcfs"
     )
+
+
+@pytest.mark.parametrize(
+    ("change", "left"),
+    [
+        ({"age_ms": 7}, Retention(age_ms=7, bytes=9)),
+        ({"age_ms": None}, Retention(age_ms=None, bytes=9)),
+        ({"bytes": None}, Retention(age_ms=5, bytes=None)),
+        ({"age_ms": None, "bytes": None}, Retention()),
+    ],
+)
+def test_a_retention_that_is_not_named_stays(
+    change: dict[str, int | None], left: Retention
+) -> None:
+    both = replace(ORDERS, definition=replace(ORDERS.definition, retention=Retention(5, 9)))
+    topic = altered(Change(retention=change), both)
+    assert topic is not None
+    assert topic.definition.retention == left
 
 
 @pytest.mark.parametrize("version", [1, 2, 4])
@@ -98,7 +121,7 @@ def test_a_change_of_another_version_is_refused_with_the_current_one(version: in
 def test_a_memory_topic_has_no_retention() -> None:
     memory = Topic(Definition("live", storage="memory"), 1, 1, (0,))
     with pytest.raises(BadTopic, match="stores nothing"):
-        altered(Change(retention=Retention(bytes=1)), memory)
+        altered(Change(retention={"bytes": 1}), memory)
 
 
 def test_the_systems_topics_keep_their_partitions_and_can_not_be_deleted() -> None:
@@ -107,5 +130,5 @@ def test_the_systems_topics_keep_their_partitions_and_can_not_be_deleted() -> No
         altered(Change(partitions=2), audit)
     with pytest.raises(BadTopic, match="can't be deleted"):
         check_delete(audit, if_version=None)
-    assert altered(Change(retention=Retention(age_ms=1)), audit) is not None
+    assert altered(Change(retention={"age_ms": 1}), audit) is not None
     check_delete(ORDERS, if_version=None)

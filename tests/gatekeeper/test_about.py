@@ -14,6 +14,17 @@ async def test_whoami_tells_what_was_proven(mesh: Any) -> None:
     assert told["thumbprint"] == caller.leaf.thumbprint.hex()
     assert told["scopes"] == ["log.publish", "log.read"]
     assert caller.token not in str(told)
+    assert told["token_id"]
+
+
+async def test_whoami_tells_the_callers_own_rules_and_nobody_elses(mesh: Any) -> None:
+    _, told, _ = await mesh.caller().ask("GET", "/v1/whoami")
+    rules = [(rule["action"], rule["on"]) for rule in told["allowed"]]
+    assert ("publish", "orders.*") in rules
+    assert all(rule["rule"].endswith(f".{rule['action']}") for rule in told["allowed"])
+    assert told["complete"] is True
+    _, told, _ = await mesh.caller("stranger", "stranger").ask("GET", "/v1/whoami")
+    assert ("publish", "orders.*") not in [(r["action"], r["on"]) for r in told["allowed"]]
 
 
 async def test_a_caller_without_a_principal_is_named_by_its_spiffe_id(mesh: Any) -> None:

@@ -6,10 +6,12 @@ import re
 import ssl
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from gatekeeper.call import Call
 from gatekeeper.config import TrustDomainConfig
@@ -19,6 +21,7 @@ from gatekeeper.server import Listener, ServerLimits
 from hosting.units import Address
 
 Make = Callable[..., bytes]
+SERVER_AUTH = ExtendedKeyUsageOID.SERVER_AUTH
 
 
 async def raw(mesh: Any, data: bytes, *, leaf: Any = None, wait_s: float = 3.0) -> bytes:
@@ -237,6 +240,54 @@ async def test_a_certificate_of_another_domains_ca_is_refused(
     assert (status, problem["reason"]) == (401, "certificate_untrusted")
 
 
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"eku": None}, "certificate_not_for_clients"),
+        ({"uris": []}, "certificate_no_spiffe_id"),
+        (
+            {"uris": ["spiffe://example/app", "spiffe://example/b"]},
+            "certificate_spiffe_id_ambiguous",
+        ),
+        ({"uris": ["spiffe://elsewhere/app"]}, "certificate_unknown_domain"),
+    ],
+)
+async def test_a_certificate_that_proves_no_workload_is_refused_after_the_handshake(
+    mesh: Any, changed: dict[str, Any], reason: str
+) -> None:
+    leaf = mesh.root.leaf("spiffe://example/app", common_name="billing", **changed)
+    status, problem, _ = await mesh.caller(leaf=leaf).ask("GET", "/v1/whoami")
+    assert (status, problem["reason"]) == (401, reason)
+
+
+@pytest.mark.parametrize("changed", [{"eku": [SERVER_AUTH]}, {"not_after_s": -60}])
+async def test_a_certificate_that_openssl_refuses_does_not_get_through_the_handshake(
+    mesh: Any, changed: dict[str, Any]
+) -> None:
+    leaf = mesh.leaf(**changed)
+    data = request(mesh, leaf, "GET /v1/whoami HTTP/1.1", "Connection: close")
+    assert await raw(mesh, data, leaf=leaf) == b""
+
+
+async def test_a_certificate_on_a_new_crl_is_refused_and_its_stream_ended(
+    new_mesh: Any, live_root: Any, tmp_path: Path, wait_until: Any
+) -> None:
+    crl = tmp_path / "crl.pem"
+    crl.write_bytes(live_root.crl())
+    domain = TrustDomainConfig(tmp_path / "ca.pem", crl="required", crl_file=crl)
+    mesh = await new_mesh(domains={"example": domain})
+    caller = mesh.caller()
+    assert (await caller.ask("GET", "/v1/whoami"))[0] == 200
+    async with caller.stream(topic="orders.eu", **{"from": "latest"}) as socket:
+        assert (await socket.receive_json())["type"] == "opened"
+        draft = tmp_path / "crl.new"
+        draft.write_bytes(live_root.crl(caller.leaf.serial))
+        draft.replace(crl)
+        assert (await socket.receive_json(timeout=5))["code"] == "certificate_revoked"
+    status, problem, _ = await caller.ask("GET", "/v1/whoami")
+    assert (status, problem["reason"]) == (401, "certificate_revoked")
+
+
 async def test_a_connection_without_a_certificate_is_refused_in_the_handshake(mesh: Any) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", mesh.port, ssl=mesh.tls())
     writer.write(b"GET /v1/whoami HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -310,7 +361,7 @@ async def test_while_draining_new_work_is_refused_and_the_connection_closed(mesh
 
 
 async def test_an_old_connection_is_closed_with_its_next_answer(new_mesh: Any) -> None:
-    mesh = await new_mesh(limits={"connection_age_max": 0.001})
+    mesh = await new_mesh(limits={"connection_age_max": 1e-9})
     status, _, answer = await mesh.caller().ask("GET", "/v1/whoami")
     assert status == 200
     assert answer.headers["Connection"] == "close"

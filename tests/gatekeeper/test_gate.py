@@ -98,3 +98,15 @@ async def test_decisions_are_counted_by_action_result_rule_and_reason(
     denied = {"action": "publish", "result": "deny", "rule": "default", "reason": "no_rule"}
     assert value(name, allowed) == 1
     assert value(name, denied) == 1
+
+
+async def test_new_decisions_of_a_reader_count_against_its_quota(new_mesh: Any) -> None:
+    mesh = await new_mesh(policy="quotas: {reader: {messages_per_s: 3}}")
+    reader = mesh.caller("reader", "reader")
+    statuses = [
+        (await reader.ask("GET", f"/v1/read?topic=orders.{number}&offset=0"))[0]
+        for number in range(6)
+    ]
+    assert statuses[:3] == [200, 200, 200]
+    assert 429 in statuses[3:]
+    assert (await reader.ask("GET", "/v1/read?topic=orders.0&offset=0"))[0] == 200, "it stands"

@@ -1,9 +1,11 @@
 """Reads: whole, in order, and no further back than the policy says."""
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import Any
 
+import aiohttp
 import pytest
 
 from gatekeeper.history import is_older
@@ -136,3 +138,44 @@ async def test_repeated_reads_quote_one_decision_and_make_one_record(
     assert len(quoted) == 1
     records = mesh.core.records()
     assert [record["decision_id"] for record in records] == list(quoted)
+
+
+async def test_readers_that_wait_do_not_keep_others_or_revocations_waiting(
+    mesh: Any, wait_until: Any
+) -> None:
+    released = asyncio.Event()
+
+    async def wait(request: Any) -> Any:
+        from aiohttp import web
+
+        await released.wait()
+        return web.Response()
+
+    mesh.core.intercept["/v1/read"] = wait
+    reader = mesh.caller("reader", "reader")
+    path = "/v1/read?topic=orders.eu&offset=0&wait_ms=30000"
+    waiting = [asyncio.create_task(reader.ask("GET", path)) for _ in range(100)]
+    await wait_until(lambda: len(mesh.core.sent("/v1/read")) == 100)
+    assert (await mesh.caller().ask("GET", "/v1/status"))[0] == 200
+    await mesh.core.revoke(kind="client", value="somebody")
+    await wait_until(lambda: mesh.gatekeeper.feed.version == 1)
+    released.set()
+    assert {status for status, _, _ in await asyncio.gather(*waiting)} == {200}
+
+
+async def test_a_reader_that_does_not_take_its_answer_is_cut_off(
+    new_mesh: Any, frame: Make, wait_until: Any
+) -> None:
+    mesh = await new_mesh(limits={"body_timeout": 0.3})
+    writer = mesh.caller()
+    for number in range(8):
+        await writer.append(frame("archive", values=(bytes(1_000_000),), sequence=number))
+    reader = mesh.caller("reader", "reader")
+    async with reader.session.get(
+        "/v1/read?topic=archive&offset=0&max_bytes=8000000", headers=reader.headers
+    ) as answer:
+        answer.connection.transport.pause_reading()
+        await wait_until(lambda: mesh.gatekeeper.dispatch.in_flight == 0)
+        answer.connection.transport.resume_reading()
+        with pytest.raises(aiohttp.ClientError):
+            await answer.read()

@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gatekeeper.quotas import BURST_S, STREAM_RETRY_S, UNLIMITED, Limits, OverQuota, Quotas
+from log_format.limits import RECORDS_MAX
 
 LIMITS = Limits(messages_per_s=200, bytes_per_s=1000, streams=2)
 
@@ -78,7 +79,7 @@ def test_a_rate_below_one_lets_one_message_pass_in_its_time() -> None:
 
 @given(
     rate=st.floats(0.01, 1e9),
-    costs=st.lists(st.integers(1, 10**9), min_size=1, max_size=20),
+    costs=st.lists(st.integers(1, RECORDS_MAX), min_size=1, max_size=20),
 )
 def test_whoever_waits_as_told_passes_and_the_rate_holds(rate: float, costs: list[int]) -> None:
     quotas = Quotas()

@@ -140,7 +140,7 @@ async def test_an_answer_without_end_is_cut(tmp_path: Path) -> None:
 async def test_a_renewed_certificate_makes_new_connections(mesh: Any) -> None:
     caller = mesh.caller()
     assert (await caller.ask("GET", "/v1/status"))[0] == 200
-    pool = mesh.gatekeeper.core._requests
+    pool = mesh.gatekeeper.core._pool
     before = pool.session()
     leaf = mesh.root.leaf("spiffe://example/gatekeeper", eku=None)
     (mesh.folder / "gatekeeper.pem").write_bytes(leaf.pem)

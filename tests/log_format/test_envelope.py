@@ -1,6 +1,7 @@
 """Each writer appends its part once, in order, under one checksum."""
 
 import struct
+from dataclasses import replace
 
 import pytest
 
@@ -13,6 +14,7 @@ from log_format.envelope import (
     new_envelope,
     peek_lengths,
     provenance_signed_bytes,
+    seal_provenance,
     unsigned_bytes,
     without_body,
 )
@@ -71,6 +73,22 @@ def test_what_is_signed_is_known_before_and_after_the_part_is_added(
     assert provenance.signature not in before
     with pytest.raises(BadField, match="no provenance"):
         provenance_signed_bytes(sent)
+
+
+def test_sealing_is_signing_and_adding_in_one(sent: bytes, provenance: Provenance) -> None:
+    signed: list[bytes] = []
+
+    def sign(data: bytes) -> bytes:
+        signed.append(data)
+        return b"\x07" * 64
+
+    sealed = seal_provenance(sent, provenance, sign)
+    assert signed == [unsigned_bytes(sent, provenance)]
+    assert sealed == add_provenance(sent, replace(provenance, signature=b"\x07" * 64))
+    with pytest.raises(BadField):
+        seal_provenance(sealed, provenance, sign)
+    with pytest.raises(BadField, match="64 bytes"):
+        seal_provenance(sent, provenance, lambda data: b"short")
 
 
 def test_a_removed_body_changes_the_length_of_the_frame_and_nothing_else(

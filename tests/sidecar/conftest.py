@@ -10,7 +10,7 @@ import contextlib
 import datetime
 import json
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -228,6 +228,7 @@ class FakeGatekeeper:
         app.router.add_get("/v1/read", self._read)
         app.router.add_get("/v1/stream", self._stream)
         app.router.add_get("/v1/status", self._status)
+        app.router.add_get("/v1/whoami", self._whoami)
         app.router.add_route("*", "/v1/topics", self._topics)
         app.router.add_route("*", "/v1/topics/{name}", self._topic)
         name = spiffe_id.rpartition("/")[2]
@@ -247,6 +248,9 @@ class FakeGatekeeper:
 
     async def _status(self, _: web.Request) -> web.Response:
         return web.json_response({"service": "core"})
+
+    async def _whoami(self, _: web.Request) -> web.Response:
+        return web.json_response({"principal": "app", "spiffe_id": APP_ID})
 
     async def _append(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()
@@ -347,7 +351,7 @@ class FakeGatekeeper:
         try:
             while not listener.done():
                 sent = False
-                for partition in at:
+                for partition in list(at):
                     for base, whole in self.log.frames.get((topic, partition), ()):
                         (frame,) = iter_frames(whole)
                         end = base + frame.envelope.producer.count
@@ -483,7 +487,7 @@ class Running:
 
     async def until(self, what: Callable[[], bool]) -> None:
         """Wait for a condition of the sidecar's own state; the test's timeout is the limit."""
-        while not what():
+        while not what():  # noqa: ASYNC110 - the state belongs to the sidecar
             await asyncio.sleep(0.005)
 
     async def connected(self) -> None:
@@ -582,5 +586,44 @@ async def mesh(authority: Authority, tmp_path: Path) -> AsyncIterator[Mesh]:
 
 
 @pytest.fixture
-def no_op() -> Iterator[None]:
-    yield
+async def open_gateway(mesh: Mesh) -> AsyncIterator[Callable[..., Any]]:
+    """Gateways with credentials of their own, for the parts that stand between app and mesh."""
+    from hosting.tls import ReloadingContexts, TlsFiles
+    from sidecar.backoff import Backoff
+    from sidecar.credentials import CredentialSource
+    from sidecar.gateway import Gateway
+    from sidecar.oauth import Client
+
+    async with contextlib.AsyncExitStack() as stack:
+
+        async def open_(*urls: str, connected: bool = True, **settings: Any) -> Any:
+            config = mesh.config()
+            files = TlsFiles(config.tls.certificate, config.tls.key, config.tls.ca)
+            contexts = ReloadingContexts(files, environment="development")
+            client = Client(config.oauth.issuer, "app", "tls_client_auth", "urn:x", None, None)
+            source = CredentialSource(
+                files,
+                contexts,
+                settings.pop("client", client),
+                issuer_ca=mesh.authority.ca,
+                backoff=Backoff(first_s=0.01, max_s=0.01),
+                **settings,
+            )
+            gateway = Gateway(urls or config.gatekeepers, GATEKEEPER_ID, source)
+            await source.start()
+            stack.push_async_callback(source.stop)
+            stack.push_async_callback(gateway.stop)
+            if connected:
+                await source.wait()
+            return Opened(gateway, source, contexts)
+
+        yield open_
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A gateway, where its tokens come from, and where its certificate does."""
+
+    gateway: Any
+    credentials: Any
+    contexts: Any

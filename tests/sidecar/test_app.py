@@ -96,6 +96,7 @@ ROUTES = [
     ("PATCH", "/topics/orders"),
     ("DELETE", "/topics/orders"),
     ("GET", "/status"),
+    ("GET", "/whoami"),
     ("GET", "/healthz"),
     ("GET", "/readyz"),
     ("GET", "/metrics"),

@@ -62,7 +62,7 @@ def test_own_names_may_be_called_with_and_without_a_port(host):
     ],
 )
 def test_a_host_that_is_not_ours_is_refused(host):
-    with pytest.raises(ForeignCaller, match="^Host: "):
+    with pytest.raises(ForeignCaller, match=r"^Host: "):
         GUARD.check(host, None, None)
 
 
@@ -86,13 +86,13 @@ def test_a_host_that_is_not_ours_is_refused(host):
     ],
 )
 def test_an_origin_that_is_not_ours_is_refused(origin):
-    with pytest.raises(ForeignCaller, match="^Origin: "):
+    with pytest.raises(ForeignCaller, match=r"^Origin: "):
         GUARD.check("localhost:9000", origin, None)
 
 
 @pytest.mark.parametrize("site", ["cross-site", "", "CROSS-SITE", "anything", "none "])
 def test_another_site_is_refused_whatever_origin_it_names(site):
-    with pytest.raises(ForeignCaller, match="^Sec-Fetch-Site: "):
+    with pytest.raises(ForeignCaller, match=r"^Sec-Fetch-Site: "):
         GUARD.check("localhost", "http://localhost", site)
 
 

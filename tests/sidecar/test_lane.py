@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from log_format.frame import decode_frame
+from sidecar.backlog import Backlog
 from sidecar.batch import Ack, Committed, Entry, Kept, Lines, stored_batch
 from sidecar.errors import SidecarError
 from sidecar.lane import LATE_S_MAX, CountedOrders, Lane, LaneLimits
@@ -256,8 +257,12 @@ class LaneMachine(RuleBasedStateMachine):
         for position in self.marked:
             self.disk.pop(position, None)
         self._new_lane()
-        by_order = sorted(self.disk, key=lambda position: self.disk[position][0])
-        self.lane.inherit(((position, 0.0) for position in by_order), self.now)
+        backlog = Backlog()
+        for position, (order, _raw) in self.disk.items():
+            backlog.add(order, position, 0, 1)
+        places, superseded = backlog.resolve()
+        self.lane.inherit(places, self.now)
+        self._mark(superseded)
 
     @invariant()
     def the_log_rises_strictly(self) -> None:

@@ -18,12 +18,17 @@ from sidecar.message import (
     encode_headers,
     event_time_us,
     is_json_type,
+    parse_batch,
     parse_publish,
 )
 
 NOW_US = 1_700_000_000_000_000
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=8,
 )
@@ -173,12 +178,13 @@ def test_what_is_not_json_is_refused(body):
         parse_publish(body, NOW_US, 10**6)
 
 
-@given(st.binary(max_size=60))
+@given(st.binary(max_size=60) | st.binary(max_size=30).map(lambda body: b'{"topic":"t"' + body))
 def test_no_bytes_at_all_make_it_fail_otherwise(body):
     try:
-        parse_publish(body, NOW_US, 1000)
+        message = parse_publish(body, NOW_US, 1000)
     except SidecarError:
-        pass
+        return
+    assert message.topic == "t"
 
 
 def test_a_bad_topic_is_named_as_the_field_for_programs_too():
@@ -217,3 +223,47 @@ def test_headers_are_compact_json_and_none_of_them_is_null():
     assert encode_headers({"a": "1", "b": ""}) == b'{"a":"1","b":""}'
     assert encode_headers({}) is None
     assert encode_headers(None) is None
+
+
+def batch(body, message_bytes_max=1000):
+    return parse_batch("t", body, NOW_US, message_bytes_max)
+
+
+def test_an_array_and_one_object_a_line_are_the_same_batch():
+    items = [{"message": 1, "key": "a"}, {"data_base64": "AP8="}, {"topic": "t", "message": {}}]
+    array = json.dumps(items).encode()
+    lines = b"\n".join(json.dumps(item).encode() for item in items)
+    assert batch(array) == batch(lines) == batch(lines + b"\r\n\n") == batch(b" \n" + array)
+    assert [each.value for each in batch(array)] == [b"1", b"\x00\xff", b"{}"]
+    assert {each.topic for each in batch(array)} == {"t"}
+
+
+@pytest.mark.parametrize(
+    ("items", "index", "names"),
+    [
+        ([{"message": 1}, {}], 1, "message"),
+        ([{"nope": 1}], 0, "nope"),
+        ([{"message": 1}, {"message": 1}, 5], 2, "object"),
+        ([{"message": 1, "topic": "other"}], 0, "topic"),
+        ([{"message": 1}, {"message": 1, "timestamp": "soon"}], 1, "timestamp"),
+    ],
+)
+def test_one_bad_message_of_a_batch_is_named_by_its_index(items, index, names):
+    lines = b"\n".join(json.dumps(item).encode() for item in items)
+    for body in (json.dumps(items).encode(), lines):
+        with pytest.raises(BadMessage, match=f"^message {index}: ") as caught:
+            batch(body)
+        assert names in str(caught.value)
+        assert caught.value.members["index"] == index
+
+
+def test_a_message_of_a_batch_that_is_too_large_is_named_by_its_index():
+    with pytest.raises(TooLarge, match=r"^message 1: ") as caught:
+        batch(b'[{"message":1},{"message":"xxxxxxxxxx"}]', 5)
+    assert caught.value.members["index"] == 1
+
+
+@pytest.mark.parametrize("body", [b"", b" \n\n", b"[]", b"[", b"[1,]", b'[{"message":"\xff"}]'])
+def test_a_batch_that_is_none_is_refused(body):
+    with pytest.raises(BadMessage):
+        batch(body)

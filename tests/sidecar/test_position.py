@@ -49,7 +49,7 @@ def test_partitions_stand_in_order():
     ],
 )
 def test_a_text_that_was_never_sent_is_refused_by_the_name_of_its_header(text):
-    with pytest.raises(BadQuery, match="^Last-Event-ID: ") as caught:
+    with pytest.raises(BadQuery, match=r"^Last-Event-ID: ") as caught:
         decode_position(text)
     assert caught.value.members == {"field": "Last-Event-ID"}
 

@@ -45,14 +45,14 @@ def test_each_form_of_from_is_understood(query, origin, partitions):
     ],
 )
 def test_any_other_from_is_refused_by_name(text):
-    with pytest.raises(BadQuery, match="^from: ") as caught:
+    with pytest.raises(BadQuery, match=r"^from: ") as caught:
         parse_start({"from": text}, None)
     assert not str(caught.value).startswith("from: from:")
 
 
 @pytest.mark.parametrize("text", ["", "x", "-1", "1,", "1 2", "٣", "9" * 10])
 def test_a_partition_that_is_no_number_is_refused(text):
-    with pytest.raises(BadQuery, match="^partition: "):
+    with pytest.raises(BadQuery, match=r"^partition: "):
         parse_partition({"partition": text})
 
 

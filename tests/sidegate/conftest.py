@@ -1,10 +1,14 @@
-"""A peer that speaks HTTP with canned answers, and the console command in a process of its own."""
+"""A peer that speaks HTTP with canned answers, the console command in a process of its own, and
+services that are added to a mesh, with their sidecars."""
 
 import json
+import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -116,3 +120,76 @@ class Command:
 @pytest.fixture
 def command(tmp_path: Path) -> Command:
     return Command(tmp_path)
+
+
+CONNECTED_S_MAX = 30.0
+"""An interpreter and a token, on a machine that runs tests on all of its cores."""
+
+
+@dataclass(frozen=True)
+class Service:
+    """A service that was added to a mesh, and its running sidecar."""
+
+    name: str
+    url: str
+    mesh: Any
+
+    def request(self, method: str, path: str, body: object = None) -> tuple[int, Any]:
+        """Ask its sidecar."""
+        status, document, _ = self.mesh.request(method, path, body, url=self.url)
+        return status, document
+
+    def publish(self, topic: str, message: object, query: str = "") -> tuple[int, Any]:
+        return self.request("POST", f"/publish{query}", {"topic": topic, "message": message})
+
+    def until(self, seen: Callable[[], bool], seconds: float = CONNECTED_S_MAX) -> float:
+        """Wait for something that other processes do; how long it took."""
+        began = time.monotonic()
+        while not seen():
+            assert time.monotonic() - began < seconds, self.request("GET", "/status")
+            time.sleep(0.02)
+        return time.monotonic() - began
+
+
+def _is_connected(service: Service) -> bool:
+    try:
+        return bool(service.request("GET", "/status")[1]["uplink"] == "connected")
+    except OSError:
+        return False
+
+
+def _start_sidecar(stack: ExitStack, mesh: Any, name: str) -> None:
+    log = stack.enter_context((mesh.state.parent / f"{name}.log").open("ab"))
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "sidegate", "sidecar", "--config", f".sidegate/{name}.yaml"],
+        cwd=mesh.state.parent,
+        stdin=subprocess.DEVNULL,
+        stderr=log,
+    )
+    stack.callback(process.wait, 20)
+    stack.callback(process.terminate)
+
+
+@pytest.fixture
+def add_service() -> Iterator[Callable[..., Service]]:
+    """`add_service(mesh, "payments", …)` adds a service and starts its sidecar."""
+    with ExitStack() as stack:
+
+        def add(mesh: Any, name: str, *options: str) -> Service:
+            with socket.create_server(("127.0.0.1", 0)) as free:
+                port = free.getsockname()[1]
+            command = Command(mesh.state.parent)
+            done = command("service", "add", name, "--port", str(port), "--json", *options)
+            assert done.returncode == 0, done.stderr
+            service = Service(name, json.loads(done.stdout)["url"], mesh)
+            _start_sidecar(stack, mesh, name)
+            service.until(lambda: _is_connected(service))
+            return service
+
+        yield add
+
+
+@pytest.fixture
+def in_mesh(mesh: Any) -> Command:
+    """The console command in the folder of the shared mesh."""
+    return Command(mesh.state.parent)

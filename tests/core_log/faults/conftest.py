@@ -7,7 +7,7 @@ any order, and of the names any subset of the changes since the last sync of the
 
 import errno
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -324,15 +324,15 @@ def read_all(log: Log, topic: str = "orders", partition: int = 0) -> dict[int, b
     return found
 
 
-@dataclass
+@dataclass(frozen=True)
 class Kit:
     """What the tests of this folder build with."""
 
     disk: type[Disk] = Disk
     clock: type[JumpingClock] = JumpingClock
-    frame: Callable[..., Frame] = staticmethod(make_frame)
-    read_all: Callable[..., dict[int, bytes]] = staticmethod(read_all)
-    values_of: Callable[[bytes], list[bytes]] = staticmethod(values_of)
+    frame: Callable[..., Frame] = make_frame
+    read_all: Callable[..., dict[int, bytes]] = read_all
+    values_of: Callable[[bytes], list[bytes]] = values_of
     folder: Path = FOLDER
 
     @staticmethod
@@ -372,9 +372,9 @@ def kit() -> Kit:
 
 
 @pytest.fixture
-def seed(request: pytest.FixtureRequest) -> Iterator[int]:
+def seed() -> int:
     """The seed of a random test: from SIDEGATE_SEED, else new; printed when the test fails."""
     chosen = os.environ.get("SIDEGATE_SEED")
     number = int(chosen) if chosen else int.from_bytes(os.urandom(4), "little")
     print(f"replay with SIDEGATE_SEED={number}")
-    yield number
+    return number

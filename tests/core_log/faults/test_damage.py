@@ -8,6 +8,7 @@ named as lost by a typed error or by the recovery's report.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,7 +48,7 @@ class Sample:
         return {offset for offset, end in self.ends(path).items() if end > length}
 
 
-def build(kit, *, closed: bool) -> Sample:
+def build(kit: Any, *, closed: bool) -> Sample:
     """Offsets 0 and 1 are dropped and erased, 2 to 4 lie in the sealed segment, 5 to 9 behind."""
     disk, clock = kit.disk(), kit.clock()
     log = kit.open(disk, clock, **OPTIONS)
@@ -83,7 +84,7 @@ def build(kit, *, closed: bool) -> Sample:
     return Sample(files, messages, start=2, last_group_at=8)
 
 
-def damaged_disk(kit, sample: Sample, path: Path, content: bytes):
+def damaged_disk(kit: Any, sample: Sample, path: Path, content: bytes) -> Any:
     disk = kit.disk()
     for name, data in {**sample.files, path: content}.items():
         file = disk.open(name, "create")
@@ -104,7 +105,7 @@ class Outcome:
     end: int
 
 
-def outcome_of(kit, disk) -> Outcome | None:
+def outcome_of(kit: Any, disk: Any) -> Outcome | None:
     """Open and read everything; None if the log was refused as a whole."""
     try:
         log = kit.open(disk, **OPTIONS)
@@ -117,7 +118,7 @@ def outcome_of(kit, disk) -> Outcome | None:
         try:
             result = log.read(TOPIC, 0, at, 10_000)
         except Damaged as damage:
-            assert damage.first == at < damage.end <= end
+            assert damage.first == at < damage.end <= end  # noqa: PT017 - any number of them
             refused.update(range(damage.first, damage.end))
             at = damage.end
             continue
@@ -131,7 +132,7 @@ def outcome_of(kit, disk) -> Outcome | None:
     return Outcome(log.recovery, read, refused, end)
 
 
-def append_still_works(kit, log, end: int) -> None:
+def append_still_works(kit: Any, log: Any, end: int) -> None:
     """Whatever happened, the log goes on behind its end."""
     frame = kit.frame([b"next"], sequence=0, topic=TOPIC, principal=None, producer_id=77)
     (outcome,) = kit.append(log, frame)
@@ -180,7 +181,7 @@ def cuts(content: bytes) -> Iterator[tuple[str, bytes]]:
         yield f"cut to {length} bytes", content[:length]
 
 
-def run(kit, *, closed: bool, every_bit: bool = False) -> int:
+def run(kit: Any, *, closed: bool, every_bit: bool = False) -> int:
     sample = build(kit, closed=closed)
     tried = 0
     for path, content in sample.files.items():
@@ -195,23 +196,23 @@ def run(kit, *, closed: bool, every_bit: bool = False) -> int:
     return tried
 
 
-def test_damage_at_every_byte_of_a_closed_log_is_never_silently_wrong(kit):
+def test_damage_at_every_byte_of_a_closed_log_is_never_silently_wrong(kit: Any) -> None:
     assert run(kit, closed=True) > 3000
 
 
-def test_damage_at_every_byte_of_a_killed_log_is_never_silently_wrong(kit):
+def test_damage_at_every_byte_of_a_killed_log_is_never_silently_wrong(kit: Any) -> None:
     assert run(kit, closed=False) > 3000
 
 
 @pytest.mark.long
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("closed", [True, False])
-def test_damage_to_every_bit_is_never_silently_wrong(kit, closed):
+def test_damage_to_every_bit_is_never_silently_wrong(kit: Any, closed: Any) -> None:
     run(kit, closed=closed, every_bit=True)
 
 
 @pytest.mark.parametrize("closed", [True, False])
-def test_a_file_that_is_gone_is_noticed_or_not_needed(kit, closed):
+def test_a_file_that_is_gone_is_noticed_or_not_needed(kit: Any, closed: Any) -> None:
     sample = build(kit, closed=closed)
     for path in sample.files:
         disk = damaged_disk(kit, sample, path, b"")

@@ -2,6 +2,7 @@
 
 import errno
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from core_log.options import Retention
 from core_log.results import Appended, Refused
 
 
-def test_what_was_acknowledged_survives_any_crash(kit, seed):
+def test_what_was_acknowledged_survives_any_crash(kit: Any, seed: int) -> None:
     random = Random(seed)
     for _ in range(60):
         disk = kit.disk(random)
@@ -28,7 +29,7 @@ def test_what_was_acknowledged_survives_any_crash(kit, seed):
         assert {offset: found.get(offset) for offset in acknowledged} == acknowledged
 
 
-def test_a_crash_in_the_middle_of_a_group_leaves_nothing_half(kit, seed):
+def test_a_crash_in_the_middle_of_a_group_leaves_nothing_half(kit: Any, seed: int) -> None:
     random = Random(seed)
     for _ in range(60):
         disk = kit.disk(random)
@@ -45,7 +46,7 @@ def test_a_crash_in_the_middle_of_a_group_leaves_nothing_half(kit, seed):
         assert all(found[n] == b"%d" % n * 100 for n in found if n)
 
 
-def test_after_a_failed_sync_the_log_stops_and_never_syncs_again(kit):
+def test_after_a_failed_sync_the_log_stops_and_never_syncs_again(kit: Any) -> None:
     disk = kit.disk()
     log = kit.open(disk)
     kit.append(log, kit.frame([b"kept"], sequence=0))
@@ -62,7 +63,7 @@ def test_after_a_failed_sync_the_log_stops_and_never_syncs_again(kit):
     assert kit.read_all(log) == {0: b"kept"}
 
 
-def test_what_a_failed_sync_left_in_the_cache_is_written_again_before_it_counts(kit):
+def test_what_a_failed_sync_left_in_the_cache_is_written_again_before_it_counts(kit: Any) -> None:
     """The system calls pages clean that it could not write: a restart must not believe them."""
     disk = kit.disk()
     log = kit.open(disk)
@@ -78,7 +79,7 @@ def test_what_a_failed_sync_left_in_the_cache_is_written_again_before_it_counts(
         assert kit.read_all(again) == {0: b"kept", 1: b"doubt"}
 
 
-def test_a_full_disk_refuses_appends_serves_reads_and_comes_back(kit):
+def test_a_full_disk_refuses_appends_serves_reads_and_comes_back(kit: Any) -> None:
     disk = kit.disk()
     clock = kit.clock()
     log = kit.open(disk, clock)
@@ -99,7 +100,7 @@ def test_a_full_disk_refuses_appends_serves_reads_and_comes_back(kit):
     assert kit.read_all(kit.open(disk.crash())) == {0: b"kept", 1: b"again"}
 
 
-def test_a_batch_that_was_refused_for_space_never_comes_back(kit, seed):
+def test_a_batch_that_was_refused_for_space_never_comes_back(kit: Any, seed: int) -> None:
     random = Random(seed)
     for _ in range(40):
         disk = kit.disk(random)
@@ -120,7 +121,7 @@ def test_a_batch_that_was_refused_for_space_never_comes_back(kit, seed):
         assert found[0] == b"kept"
 
 
-def test_a_repeat_is_recognised_though_the_group_it_came_with_found_no_room(kit):
+def test_a_repeat_is_recognised_though_the_group_it_came_with_found_no_room(kit: Any) -> None:
     disk = kit.disk()
     log = kit.open(disk)
     repeated = kit.frame([b"kept"], sequence=0)
@@ -133,19 +134,19 @@ def test_a_repeat_is_recognised_though_the_group_it_came_with_found_no_room(kit)
     assert outcomes[1].code == "disk_full"
 
 
-def test_the_reserve_refuses_before_the_disk_is_full(kit):
+def test_the_reserve_refuses_before_the_disk_is_full(kit: Any) -> None:
     disk = kit.disk()
     disk.room = 15_000
     log = kit.open(disk, disk_reserve_bytes=10_000)
     outcomes = []
-    with pytest.raises(DiskFull):
+    with pytest.raises(DiskFull):  # noqa: PT012 - which append it is depends on sizes
         for sequence in range(100):
             outcomes += kit.append(log, kit.frame([b"z" * 100], sequence=sequence))
     assert all(isinstance(outcome, Appended) for outcome in outcomes)
     assert 9_000 < disk.room < 10_000
 
 
-def test_a_roll_that_finds_no_room_leaves_no_file_behind(kit, seed):
+def test_a_roll_that_finds_no_room_leaves_no_file_behind(kit: Any, seed: int) -> None:
     random = Random(seed)
     disk = kit.disk(random)
     clock = kit.clock()
@@ -167,7 +168,7 @@ def test_a_roll_that_finds_no_room_leaves_no_file_behind(kit, seed):
     assert len(kit.read_all(kit.open(disk.crash()))) == sequence
 
 
-def test_short_writes_are_completed(kit):
+def test_short_writes_are_completed(kit: Any) -> None:
     disk = kit.disk(Random(5))
     disk.short_writes = True
     log = kit.open(disk)
@@ -179,7 +180,9 @@ def test_short_writes_are_completed(kit):
 
 
 @pytest.mark.parametrize("operation", ["write", "sync", "sync_directory", "rename"])
-def test_an_error_of_the_disk_at_any_step_loses_nothing_that_was_acknowledged(kit, seed, operation):
+def test_an_error_of_the_disk_at_any_step_loses_nothing_that_was_acknowledged(
+    kit: Any, seed: int, operation: Any
+) -> None:
     random = Random(seed)
     for _ in range(40):
         disk = kit.disk(random)
@@ -204,7 +207,7 @@ def test_an_error_of_the_disk_at_any_step_loses_nothing_that_was_acknowledged(ki
         assert {offset: found.get(offset) for offset in acknowledged} == acknowledged
 
 
-def test_a_crash_while_opening_loses_nothing(kit, seed):
+def test_a_crash_while_opening_loses_nothing(kit: Any, seed: int) -> None:
     random = Random(seed)
     for _ in range(30):
         disk = kit.disk(random)
@@ -224,7 +227,7 @@ def test_a_crash_while_opening_loses_nothing(kit, seed):
         assert found == {n: b"%d" % n * 50 for n in range(25)}
 
 
-def test_a_start_that_was_seen_never_goes_back(kit, seed):
+def test_a_start_that_was_seen_never_goes_back(kit: Any, seed: int) -> None:
     random = Random(seed)
     for _ in range(30):
         disk = kit.disk(random)
@@ -240,7 +243,7 @@ def test_a_start_that_was_seen_never_goes_back(kit, seed):
 
 
 @pytest.mark.parametrize("durability", ["interval", "os"])
-def test_a_weaker_mode_loses_only_the_end(kit, seed, durability):
+def test_a_weaker_mode_loses_only_the_end(kit: Any, seed: int, durability: Any) -> None:
     """What is found after a crash is what was appended first, without a gap."""
     random = Random(seed)
     for _ in range(30):
@@ -258,7 +261,7 @@ def test_a_weaker_mode_loses_only_the_end(kit, seed, durability):
         assert len(found) >= sealed
 
 
-def test_an_interval_log_syncs_when_its_interval_has_passed(kit):
+def test_an_interval_log_syncs_when_its_interval_has_passed(kit: Any) -> None:
     disk = kit.disk()
     clock = kit.clock()
     log = kit.open(disk, clock, durability="interval", sync_interval_s=0.2)
@@ -270,7 +273,7 @@ def test_an_interval_log_syncs_when_its_interval_has_passed(kit):
     assert kit.read_all(kit.open(disk.crash())) == {0: b"soon"}
 
 
-def test_a_batch_that_the_disk_cannot_read_is_an_error_with_its_offsets(kit):
+def test_a_batch_that_the_disk_cannot_read_is_an_error_with_its_offsets(kit: Any) -> None:
     disk = kit.disk()
     log = kit.open(disk)
     for sequence in range(3):

@@ -1,4 +1,4 @@
-"""`kill -9` of a real writer at random moments: every acknowledged message is there, once, in order.
+"""`kill -9` of a real writer at random: every acknowledged message is there, once, in order.
 
 This keeps the system's cache, so it proves nothing about syncs (`test_faults` does that); it does
 prove that whatever the process was in the middle of, the next one goes on.
@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -91,7 +92,7 @@ def run_and_kill(folder: Path, random: Random) -> dict[tuple[int, int], int]:
     return acknowledged
 
 
-def kill_again_and_again(kit, folder: Path, seed: int, kills: int) -> None:
+def kill_again_and_again(kit: Any, folder: Path, seed: int, kills: int) -> None:
     random = Random(seed)
     acknowledged: dict[tuple[int, int], int] = {}
     for _ in range(kills):
@@ -115,11 +116,11 @@ def kill_again_and_again(kit, folder: Path, seed: int, kills: int) -> None:
 
 
 @pytest.mark.timeout(120)
-def test_a_killed_writer_loses_nothing(kit, tmp_path, seed):
+def test_a_killed_writer_loses_nothing(kit: Any, tmp_path: Path, seed: int) -> None:
     kill_again_and_again(kit, tmp_path, seed, kills=15)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(3600)
-def test_a_writer_killed_a_hundred_times_loses_nothing(kit, tmp_path, seed):
+def test_a_writer_killed_a_hundred_times_loses_nothing(kit: Any, tmp_path: Path, seed: int) -> None:
     kill_again_and_again(kit, tmp_path, seed, kills=120)

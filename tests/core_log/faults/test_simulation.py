@@ -8,6 +8,7 @@ import errno
 from collections import Counter, deque
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -51,7 +52,7 @@ class Lane:
 class World:
     """Everything there is, moved by one source of chance."""
 
-    def __init__(self, kit, seed: int, **options) -> None:
+    def __init__(self, kit: Any, seed: int, **options: Any) -> None:
         self.random = Random(seed)
         self.kit = kit
         self.clock = kit.clock()
@@ -119,7 +120,7 @@ class World:
         )
         return Sent(frame, values, epoch, sequence)
 
-    def submit(self, frames: list[Frame], done) -> bool:
+    def submit(self, frames: list[Frame], done: Any) -> bool:
         try:
             self.log.submit(frames, done)
         except (DiskFull, Overloaded):
@@ -138,7 +139,7 @@ class World:
         sent = lane.doubt or self.make(lane, lane.epoch, lane.sequence, self.new_values())
         lane.doubt = sent
 
-        def done(outcomes) -> None:
+        def done(outcomes: Any) -> None:
             lane.waiting = False
             self.learn(lane, sent, outcomes[0])
 
@@ -167,7 +168,7 @@ class World:
             return
         sent = self.random.choice(lane.known)
 
-        def done(outcomes) -> None:
+        def done(outcomes: Any) -> None:
             (outcome,) = outcomes
             if isinstance(outcome, Refused):
                 assert outcome.code == "storage_failed"
@@ -194,7 +195,7 @@ class World:
         self.expect_refusal(sent, "fenced", "current_epoch", lane.epoch)
 
     def expect_refusal(self, sent: Sent, code: str, member: str, value: int) -> None:
-        def done(outcomes) -> None:
+        def done(outcomes: Any) -> None:
             (outcome,) = outcomes
             assert isinstance(outcome, Refused)
             if outcome.code != "storage_failed":
@@ -263,7 +264,7 @@ class World:
         self.disk.room = room
         self.check()
 
-    def reopen(self, disk) -> None:
+    def reopen(self, disk: Any) -> None:
         """The process is gone: what was not answered is in doubt."""
         for lane in self.lanes:
             lane.waiting = False
@@ -299,7 +300,7 @@ class World:
         assert not [value for value, times in seen.items() if times > 1], "a message stands twice"
 
 
-def run(kit, seed: int, steps: int, **options) -> World:
+def run(kit: Any, seed: int, steps: int, **options: Any) -> World:
     world = World(kit, seed, **options)
     for _ in range(steps):
         world.step()
@@ -308,7 +309,7 @@ def run(kit, seed: int, steps: int, **options) -> World:
 
 
 @pytest.mark.parametrize("part", range(6))
-def test_the_log_keeps_its_word_whatever_happens(kit, seed, part):
+def test_the_log_keeps_its_word_whatever_happens(kit: Any, seed: int, part: Any) -> None:
     world = run(
         kit,
         seed + part,
@@ -323,18 +324,18 @@ def test_the_log_keeps_its_word_whatever_happens(kit, seed, part):
 @pytest.mark.long
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("part", range(40))
-def test_the_log_keeps_its_word_for_long(kit, seed, part):
+def test_the_log_keeps_its_word_for_long(kit: Any, seed: int, part: Any) -> None:
     run(kit, seed + part, 20_000, checkpoint_bytes=5000, in_flight_bytes_max=20_000)
 
 
-def test_the_same_seed_plays_the_same_run(kit):
+def test_the_same_seed_plays_the_same_run(kit: Any) -> None:
     first, second = (run(kit, 7, 400, checkpoint_bytes=3000) for _ in range(2))
     assert first.committed == second.committed
     assert first.happened == second.happened
     assert first.clock.us == second.clock.us
 
 
-def test_a_run_reaches_every_kind_of_event(kit):
+def test_a_run_reaches_every_kind_of_event(kit: Any) -> None:
     world = run(kit, 11, 3000, checkpoint_bytes=3000, in_flight_bytes_max=20_000)
     expected = {"lose_power", "kill", "restart", "clean", "failed", "not taken", "repeat"}
     assert expected <= set(world.happened)

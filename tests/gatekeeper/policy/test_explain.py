@@ -115,6 +115,23 @@ def test_another_action_is_the_nearest_where_it_is_all_there_is(
     assert nearest.change == "grant admin in the same entry (line 19)"
 
 
+def test_nobody_is_told_to_join_a_rule_on_every_topic_while_a_smaller_change_would_do(
+    rules: Rules, caller: Caller
+) -> None:
+    everything = """
+        topics:
+          ">": {publish: [legacy]}
+    """
+    nearest = explain(rules(everything), caller(), "publish", "orders").nearest
+    assert nearest is not None
+    assert nearest.rule == 'topics.">".publish'
+    own = everything + "      billing.*: {publish: [billing]}\n"
+    nearest = explain(rules(own), caller(), "publish", "orders").nearest
+    assert nearest is not None
+    assert nearest.rule == 'topics."billing.*".publish'
+    assert nearest.change == "use a topic that fits billing.*, or add an entry for orders"
+
+
 def test_behind_a_deny_the_rule_that_would_allow_is_named(rules: Rules, caller: Caller) -> None:
     policy = rules(
         """

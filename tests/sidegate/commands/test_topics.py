@@ -67,7 +67,7 @@ def test_only_the_settings_that_were_named_are_sent(command: Any, sidecar: Any) 
 
 def test_a_topic_is_described(command: Any, sidecar: Any) -> None:
     text = command("topics", "describe", "orders", "--url", sidecar.url).stdout
-    assert "retained for    3600 s" in text
+    assert "retained for    1h" in text
     assert "retained bytes  unlimited" in text
     assert "partition 0     offsets 2 up to 10" in text
 
@@ -98,3 +98,10 @@ def test_deleting_asks_first(command: Any, sidecar: Any) -> None:
 def test_a_name_can_not_leave_its_place_in_the_path(command: Any, sidecar: Any) -> None:
     command("topics", "describe", "../status?x", "--url", sidecar.url)
     assert sidecar.asked[0].path == "/topics/..%2Fstatus%3Fx"
+
+
+def test_storage_is_offered_only_where_it_can_be_chosen(command: Any, sidecar: Any) -> None:
+    refused = command("topics", "alter", "orders", "--storage", "memory", "--url", sidecar.url)
+    assert refused.returncode == 2
+    assert "No such option" in refused.stderr
+    assert "--storage" in command("topics", "create", "--help").stdout

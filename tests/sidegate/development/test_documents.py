@@ -6,6 +6,7 @@ import yaml
 from gatekeeper.policy.load import load_policy
 from gatekeeper.policy.problem import PolicyError
 from sidegate.development import addresses, documents
+from sidegate.development.services import AddedService
 
 WHERE = addresses.chosen({}, {})
 
@@ -41,8 +42,14 @@ def test_every_service_has_a_certificate_of_its_own_identity() -> None:
     assert not documents.LEAVES[-1].server
 
 
-def test_the_gatekeeper_accepts_the_policy_and_its_tests_pass() -> None:
-    text = documents.policy(WHERE)
+PAYMENTS = AddedService("payments", 9010, (), ("orders",))
+
+
+@pytest.mark.parametrize("services", [(), (PAYMENTS,), (AddedService("a", 9020), PAYMENTS)])
+def test_the_gatekeeper_accepts_the_policy_and_its_tests_pass(
+    services: tuple[AddedService, ...],
+) -> None:
+    text = documents.policy(WHERE, services)
     load_policy(text.encode(), file="policy.yaml", folder=Path(), environment="development")
 
 
@@ -50,3 +57,14 @@ def test_the_policy_is_refused_outside_development() -> None:
     text = documents.policy(WHERE)
     with pytest.raises(PolicyError, match="development"):
         load_policy(text.encode(), file="policy.yaml", folder=Path(), environment="production")
+
+
+def test_every_added_service_is_in_the_policy_among_the_clients_and_has_a_sidecar() -> None:
+    texts = documents.texts(WHERE, [PAYMENTS])
+    assert set(texts) == {*documents.DOCUMENTS, "payments.yaml"}
+    assert "payments" in yaml.safe_load(texts["clients.yaml"])["clients"]
+    assert "payments" in yaml.safe_load(texts["policy.yaml"])["principals"]
+    sidecar = yaml.safe_load(texts["payments.yaml"])
+    assert sidecar["listen"] == "127.0.0.1:9010"
+    assert sidecar["tls"]["certificate"] == "certs/payments.pem"
+    assert sidecar["data"] == "data/payments"

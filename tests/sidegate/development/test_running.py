@@ -1,5 +1,6 @@
 import os
 import subprocess
+import threading
 import sys
 from pathlib import Path
 
@@ -85,6 +86,28 @@ def test_a_service_that_outlives_its_parent_is_still_in_use_but_not_up(running: 
     finally:
         child.communicate(b"")
     assert not running.is_in_use()
+
+
+def test_whoever_changes_the_files_second_waits_for_the_first(running: Running) -> None:
+    order = []
+    inside = threading.Event()
+
+    def first() -> None:
+        with running.changing():
+            inside.set()
+            order.append("first in")
+            waiting.wait()
+            order.append("first out")
+
+    waiting = threading.Event()
+    thread = threading.Thread(target=first)
+    thread.start()
+    inside.wait()
+    threading.Timer(0.1, waiting.set).start()
+    with running.changing():
+        order.append("second in")
+    thread.join()
+    assert order == ["first in", "first out", "second in"]
 
 
 def test_stop_asks_the_recorded_process_and_waits_for_its_end(running: Running) -> None:

@@ -10,6 +10,7 @@ from hosting.units import Address
 from sidegate.commands.serve import SERVICES, _imported
 from sidegate.development import addresses, ca, documents
 from sidegate.development.addresses import GATEKEEPER, ISSUER, SIDECAR
+from sidegate.development.services import AddedService
 from sidegate.development.state import State, StateError, write_private
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
@@ -115,6 +116,33 @@ def test_an_own_policy_that_names_another_issuer_is_pointed_out(state: State) ->
     assert "issuers.dev.issuer" in sentence
     assert "https://127.0.0.1:18446" in sentence
     assert list(state.stale_files(addresses.chosen({}, {}))) == []
+
+
+def test_an_own_sidecar_of_a_service_that_names_other_addresses_is_pointed_out(
+    state: State, where: addresses.Addresses
+) -> None:
+    state.write_services([AddedService("payments", 9010)])
+    state.make_documents(where)
+    file = state.config("payments")
+    file.write_text(file.read_text() + "# mine\n")
+    assert list(state.stale_files(where)) == []
+    moved = addresses.chosen({"SIDEGATE_GATEKEEPER_LISTEN": "127.0.0.1:18443"}, {})
+    (sentence,) = state.stale_files(moved)
+    assert "payments.yaml names ['https://127.0.0.1:8443'] as gatekeepers" in sentence
+    assert "https://127.0.0.1:18443" in sentence
+
+
+def test_a_registry_that_is_broken_is_named_with_what_to_do(state: State) -> None:
+    (state.root / "services.json").write_text("{}")
+    with pytest.raises(StateError, match=r"services\.json.*add the services again"):
+        state.services()
+
+
+def test_whether_the_issuer_is_led_to_the_clients_file(state: State) -> None:
+    assert state.issuer_reads_clients()
+    file = state.config("issuer")
+    file.write_text(file.read_text().replace("clients_file: clients.yaml", "clients: {}"))
+    assert not state.issuer_reads_clients()
 
 
 def test_an_own_file_that_is_no_yaml_is_named(state: State) -> None:
