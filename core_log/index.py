@@ -78,11 +78,12 @@ class Run:
 class Index:
     """The index of one segment, growing or as mapped from its file.
 
-    Invariant: entry n is the batch of leaf `first_leaf` + n. One thread adds; others may look up
-    at any time, because an entry is in place before its run names it.
+    Invariant: entry n is the batch of leaf `first_leaf` + n. `lost` counts entries of leaves
+    that damage has taken, `missing` further ones behind the last entry. One thread adds; others
+    may look up at any time, because an entry is in place before its run names it.
     """
 
-    __slots__ = ("_entries", "first_leaf", "lost", "runs")
+    __slots__ = ("_entries", "first_leaf", "lost", "missing", "runs")
 
     def __init__(
         self,
@@ -90,11 +91,13 @@ class Index:
         entries: "bytearray | mmap | bytes | memoryview | None" = None,
         runs: dict[Key, Run] | None = None,
         lost: int = 0,
+        missing: int = 0,
     ) -> None:
         self.first_leaf = first_leaf
         self._entries = bytearray() if entries is None else entries
         self.runs: dict[Key, Run] = {} if runs is None else runs
         self.lost = lost
+        self.missing = missing
 
     def __len__(self) -> int:
         return len(self._entries) // ENTRY_BYTES
@@ -102,7 +105,7 @@ class Index:
     @property
     def end_leaf(self) -> int:
         """The leaf behind the last one."""
-        return self.first_leaf + len(self)
+        return self.first_leaf + len(self) + self.missing
 
     def add(
         self,

@@ -20,9 +20,10 @@ from log_format.layout import SEGMENT_SUFFIX
 
 INDEX_SUFFIX: Final = ".idx"
 _MAGIC: Final = b"SGIDX1le" if sys.byteorder == "little" else b"SGIDX1be"
-_HEAD: Final = struct.Struct("<8s16sQQQQQQIIII")
+_HEAD: Final = struct.Struct("<8s16sQQQQQQQIIII")
 """magic, log id, first leaf, rewritten, segment length, entries, directory at, lost leaves,
-directory length, CRC-32C of entries and runs, zeros, CRC-32C of the rest of head and directory"""
+missing leaves, directory length, CRC-32C of entries and runs, zeros, CRC-32C of the rest of head
+and directory"""
 _DIRECTORY: Final = struct.Struct("<IiQQqqqQq")
 """topic length, partition, run at, run length, first offset, end offset, greatest time, bytes
 with bodies, end of those without"""
@@ -78,7 +79,7 @@ def save_index(files: Files, path: Path, index: Index, state: SegmentState) -> N
     crc = 0
     for piece in content:
         crc = crc32c(piece, crc)
-    head = _pack_head(state, len(index), at, index.lost, crc, names)
+    head = _pack_head(state, (len(index), at, index.lost, index.missing), crc, names)
     replace_file(files, path, [head, *content, names])
 
 
@@ -97,17 +98,17 @@ def load_index(files: Files, path: Path, expected: SegmentState, *, check: bool)
         raise IndexUnusable("it is incomplete")
     view = memoryview(mapped)
     fields = _HEAD.unpack_from(view)
-    entries, directory_at, lost, directory_len, crc = fields[5:10]
+    entries, directory_at, lost, missing, directory_len, crc = fields[5:11]
     if fields[0] != _MAGIC or directory_at + directory_len != len(view):
         raise IndexUnusable("it is of another version or length")
     names = bytes(view[directory_at:])
-    if _pack_head(expected, entries, directory_at, lost, crc, names) != view[: _HEAD.size]:
+    if _pack_head(expected, fields[5:9], crc, names) != view[: _HEAD.size]:
         raise IndexUnusable("it describes another state of the segment, or is damaged")
     if check and _crc_of(file, _HEAD.size, directory_at) != crc:
         raise IndexUnusable("its entries are damaged")
     entries_end = _HEAD.size + entries * ENTRY_BYTES
     runs = _load_runs(view, names, entries_end, directory_at)
-    return Index(expected.first_leaf, view[_HEAD.size : entries_end], runs, lost)
+    return Index(expected.first_leaf, view[_HEAD.size : entries_end], runs, lost, missing)
 
 
 def _crc_of(file: File, begin: int, end: int) -> int:
@@ -125,17 +126,16 @@ def _crc_of(file: File, begin: int, end: int) -> int:
 
 
 def _pack_head(
-    state: SegmentState, entries: int, directory_at: int, lost: int, crc: int, names: bytes
+    state: SegmentState, extent: tuple[int, int, int, int], crc: int, names: bytes
 ) -> bytes:
+    """The head. `extent` is: entries, where the directory begins, lost leaves, missing leaves."""
     head = _HEAD.pack(
         _MAGIC,
         state.log_id,
         state.first_leaf,
         state.rewritten,
         state.length,
-        entries,
-        directory_at,
-        lost,
+        *extent,
         len(names),
         crc,
         0,

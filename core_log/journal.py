@@ -257,10 +257,9 @@ class Journal:
         at = max(offset, start)
         frames: list[bytes] = []
         size = 0
-        for leaf in partition.run_leaves[partition.run_of(at) :]:
-            extent = read_extent(
-                self.segments.get(leaf), key, at, end, max_bytes - size, at_least_one=not frames
-            )
+        for number in range(partition.run_of(at), len(partition.run_leaves)):
+            segment = self.segments.get(partition.run_leaves[number])
+            extent = read_extent(segment, key, at, end, max_bytes - size, at_least_one=not frames)
             frames += extent.frames
             size += sum(map(len, extent.frames))
             at = extent.next_offset

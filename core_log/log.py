@@ -24,6 +24,7 @@ from core_log.results import CleanReport, LogStatus, ReadResult, RecoveryReport
 from core_log.space import FULL_ERRNOS, Space
 from core_log.writer import OnCommit, Writer
 from log_format.frame import Frame
+from log_format.topic import is_system_topic
 
 OnFailure = Callable[[Exception], None]
 
@@ -86,6 +87,9 @@ class Log:
     ) -> "Log":
         """Open the log in `directory`, or make one there. Recovery is done when this returns.
 
+        `on_commit` and `on_failure` are called on the writer thread: they hand over and return,
+        and never call `close`.
+
         With `threads=False` nothing happens by itself: call `turn`. That is for simulations.
         """
         clock = SystemClock() if clock is None else clock
@@ -129,10 +133,15 @@ class Log:
         Raises Overloaded, DiskFull, LogFailed or LogClosed; then nothing was taken and `done` is
         not called.
         """
-        if not self._space.may_append():
+        self._inbox.check()
+        if not self._space.may_append() and not self._may_use_reserve(frames):
             raise DiskFull(self._space.refusal())
         size = sum(frame.envelope.frame_len for frame in frames)
         self._inbox.put(Submission(frames, size, done))
+
+    def _may_use_reserve(self, frames: Sequence[Frame]) -> bool:
+        of_system = all(is_system_topic(frame.envelope.producer.topic) for frame in frames)
+        return self._space.may_append(of_system=of_system)
 
     # The writer's thread.
 

@@ -80,7 +80,7 @@ class Opener:
             self._directory,
             self._log_id,
             open_max=self._options.open_segments_max,
-            rebuild=Rebuilder(self._files, self._directory, self._state.partitions).rebuild,
+            rebuild=Rebuilder(self._files, self._state.partitions).rebuild,
         )
         tail = self._walk_all(folder)
         self._note_missing_tails()
@@ -158,7 +158,7 @@ class Opener:
                     "not belong here"
                 ) from None
             sealed = SealedSegment(
-                item.first_leaf, following, walked.end, item.rewritten, index.lost
+                item.first_leaf, following, walked.end, item.rewritten, index.lost + index.missing
             )
             segment = Segment(item.first_leaf, item.rewritten, file, index)
             self._segments.add_sealed(sealed, segment)
@@ -168,7 +168,13 @@ class Opener:
             if replayed:
                 self._replay(item, index)
             self._segments.add_sealed(
-                SealedSegment(item.first_leaf, following, item.size, item.rewritten, index.lost)
+                SealedSegment(
+                    item.first_leaf,
+                    following,
+                    item.size,
+                    item.rewritten,
+                    index.lost + index.missing,
+                )
             )
         self._add_runs(index)
         self._state.leaf = max(self._state.leaf, following)
@@ -176,6 +182,8 @@ class Opener:
     def _walk_last(self, item: FoundSegment) -> Tail | None:
         checkpoint = self._checkpoint
         file, index, walked = self._walk(item, None)
+        # Its name alone says that all leaves below it were given away.
+        self._state.leaf = max(self._state.leaf, item.first_leaf)
         if walked.action is Action.DISCARD:
             return None
         segment = Segment(item.first_leaf, item.rewritten, file, index)
@@ -183,7 +191,11 @@ class Opener:
         self._state.leaf = max(self._state.leaf, walked.next_leaf)
         if walked.action is Action.QUARANTINE_AND_LEAVE:
             sealed = SealedSegment(
-                item.first_leaf, index.end_leaf, walked.end, item.rewritten, index.lost
+                item.first_leaf,
+                index.end_leaf,
+                walked.end,
+                item.rewritten,
+                index.lost + index.missing,
             )
             self._segments.add_sealed(sealed, segment)
             return None
@@ -250,6 +262,8 @@ class Opener:
     def _replay(self, item: FoundSegment, index: Index) -> None:
         """Bring the state forward over a sealed segment whose index is good."""
         leaf = max(self._state.leaf, item.first_leaf)
+        if leaf >= index.end_leaf - index.missing:
+            return
         file = self._files.open(item.path, "read")
         window = Window(file.read, item.size)
         begin = index.position_of(leaf)
@@ -323,7 +337,6 @@ class Rebuilder:
     """Makes a sealed segment's index anew while the log is open."""
 
     files: Files
-    directory: Path
     partitions: Partitions
 
     def rebuild(self, sealed: SealedSegment, segments: Segments) -> Index:

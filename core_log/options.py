@@ -42,7 +42,8 @@ class LogOptions:
     """Newest frames kept in memory: seconds of a busy log, so that live readers touch no disk."""
 
     disk_reserve_bytes: int = 256 * MIB
-    """Room that appends leave free: one segment, so that the cleaner can rewrite one to gain."""
+    """Room that appends leave free: one segment, so that the cleaner can rewrite one to gain. The
+    system's own topics may use a quarter of it."""
 
     checkpoint_bytes: int = 64 * MIB
     """Appended bytes after which the index is saved: at most this and a group is scanned."""

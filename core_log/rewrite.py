@@ -7,11 +7,13 @@ Imports the segment and the format.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from core_log.files import File, Files, write_whole
 from core_log.index import Entry, Index, Key
+from core_log.scan import Window
 from core_log.segment import Segment
 from log_format.envelope import decode_envelope, without_body
 from log_format.errors import FormatError
@@ -25,6 +27,10 @@ from log_format.limits import ENVELOPE_BYTES_MAX
 
 COPY_BYTES: Final = 1024 * 1024
 """Copied at a time: few system calls, and little memory."""
+
+NEIGHBOUR_BYTES_MAX: Final = 16 * 1024
+"""Frames up to this length are read many at a time for their envelopes, longer ones each alone:
+below it a system call costs more than the bodies that are read along."""
 
 SYNC_BYTES: Final = 8 * COPY_BYTES
 """Written between syncs: a longer one would hold up the writer's own syncs on the same disk."""
@@ -68,7 +74,7 @@ def rewrite(
     """Write `segment`, which is `length` bytes long, to `path` without its expired bodies."""
     file = files.open(path, "create")
     try:
-        return _Copy(segment, file, head, stopped).run(length, expired)
+        return _Copy(segment, length, file, head, stopped).run(expired)
     finally:
         file.close()
 
@@ -85,21 +91,31 @@ class _Copy:
     """One rewriting. Bytes that stay as they are are gathered into long stretches first."""
 
     def __init__(
-        self, segment: Segment, file: File, head: SegmentHead, stopped: Callable[[], bool]
+        self,
+        segment: Segment,
+        length: int,
+        file: File,
+        head: SegmentHead,
+        stopped: Callable[[], bool],
     ) -> None:
         self._segment = segment
         self._file = file
         self._stopped = stopped
+        self._window = Window(partial(_read, segment.file), length)
         self._index = Index(head.first_leaf)
-        self._end = write_whole(file, 0, [encode_segment_head(head)])
+        self._index.missing = segment.index.missing
+        self._buffer = [encode_segment_head(head)]
+        self._buffered = SEGMENT_HEAD_BYTES
+        self._end = SEGMENT_HEAD_BYTES
         self._copied_to = SEGMENT_HEAD_BYTES
-        self._stretch_end = SEGMENT_HEAD_BYTES
         self._synced = 0
         self._removed = 0
         self._unreadable = 0
 
-    def run(self, length: int, expired: Expired) -> Rewritten:
+    def run(self, expired: Expired) -> Rewritten:
         for key, entry in self._segment.index.in_order():
+            if self._stopped():
+                raise RewriteGivenUp("the log is closing")
             if key is None:
                 self._index.add_lost(1, self._moved(entry.position))
                 continue
@@ -110,7 +126,7 @@ class _Copy:
                 self._keep(key, entry)
             else:
                 self._replace(key, entry, envelope)
-        self._stretch_end = length
+        self._copy_to(self._window.end)
         self._flush()
         self._file.sync()
         return Rewritten(self._index, self._end, self._removed, self._unreadable)
@@ -120,9 +136,12 @@ class _Copy:
         return self._end + position - self._copied_to
 
     def _bodiless(self, entry: Entry) -> bytes | None:
-        length = min(entry.length, ENVELOPE_BYTES_MAX)
-        data = _read(self._segment.file, entry.position, length)
+        """The envelope that stays. Small frames are read with their neighbours, large ones not."""
+        read = self._window.get
+        if entry.length > NEIGHBOUR_BYTES_MAX:
+            read = partial(_read, self._segment.file)
         try:
+            data = read(entry.position, min(entry.length, ENVELOPE_BYTES_MAX))
             return without_body(decode_envelope(data).raw)
         except FormatError:
             self._unreadable += 1
@@ -130,14 +149,12 @@ class _Copy:
 
     def _keep(self, key: Key, entry: Entry) -> None:
         self._add(key, entry, self._moved(entry.position), entry.length, entry.has_body)
-        self._stretch_end = entry.position + entry.length
 
     def _replace(self, key: Key, entry: Entry, envelope: bytes) -> None:
-        self._stretch_end = entry.position
-        self._flush()
+        self._copy_to(entry.position)
         self._add(key, entry, self._end, len(envelope), has_body=False)
-        self._end = write_whole(self._file, self._end, [envelope])
-        self._copied_to = self._stretch_end = entry.position + entry.length
+        self._write(envelope)
+        self._copied_to = entry.position + entry.length
         self._removed += 1
 
     def _add(self, key: Key, entry: Entry, position: int, length: int, has_body: bool) -> None:
@@ -152,14 +169,26 @@ class _Copy:
             has_body,
         )
 
-    def _flush(self) -> None:
-        while self._copied_to < self._stretch_end:
-            step = min(COPY_BYTES, self._stretch_end - self._copied_to)
-            data = _read(self._segment.file, self._copied_to, step)
-            self._end = write_whole(self._file, self._end, [data])
+    def _copy_to(self, position: int) -> None:
+        """Copy the old file's bytes up to `position`."""
+        while self._copied_to < position:
+            step = min(COPY_BYTES, position - self._copied_to)
+            self._write(_read(self._segment.file, self._copied_to, step))
             self._copied_to += step
             if self._stopped():
                 raise RewriteGivenUp("the log is closing")
-            if self._end - self._synced >= SYNC_BYTES:
-                self._file.sync()
-                self._synced = self._end
+
+    def _write(self, data: bytes) -> None:
+        self._buffer.append(data)
+        self._buffered += len(data)
+        self._end += len(data)
+        if self._buffered >= COPY_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        write_whole(self._file, self._end - self._buffered, self._buffer)
+        self._buffer.clear()
+        self._buffered = 0
+        if self._end - self._synced >= SYNC_BYTES:
+            self._file.sync()
+            self._synced = self._end

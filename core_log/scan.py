@@ -3,6 +3,10 @@
 Pure over a `read(position, length)` function. Frames lie at multiples of 8, so the search for the
 next one after damage goes in steps of 8, and believes what it finds only if checksum, hash and
 leaf number agree. Imports the format only.
+
+A message may hold the bytes of a well-made frame. It can be taken for one of the log only where
+damage has destroyed just the envelope around it, above the last checkpoint of the index, and
+where it guessed the leaf number. Its gatekeeper's signature is then false, which the audit finds.
 """
 
 import errno

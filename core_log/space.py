@@ -27,6 +27,9 @@ class Space:
     found no room, until a later look finds the reserve and as much again as a group may need.
     `free` is what the last look found, less what was appended since. Any thread may ask; two
     that look at the same time both tell the truth.
+
+    The system's own topics may use the upper quarter of the reserve: a gatekeeper lets nobody read
+    whose decision it can't record, and reads have to go on while the disk is full.
     """
 
     def __init__(
@@ -38,6 +41,7 @@ class Space:
         self._reserve = reserve
         self._margin = margin
         self._looked_at = float("-inf")
+        self._refused = False
         self.full = False
         self.free = 0
         self.look()
@@ -45,6 +49,7 @@ class Space:
     def look(self) -> None:
         """Ask the file system, and change `full` where the answer says so."""
         self._looked_at = self._clock.monotonic()
+        self._refused = False
         self.free = self._files.free_bytes(self._directory)
         if self.full:
             self.full = self.free < self._reserve + self._margin
@@ -63,13 +68,19 @@ class Space:
     def found_full(self) -> None:
         """A write found no room, whatever the file system says of itself."""
         self._looked_at = self._clock.monotonic()
+        self._refused = True
         self.full = True
 
-    def may_append(self) -> bool:
-        """True if there is room; while full, looks again from time to time."""
+    def may_append(self, *, of_system: bool = False) -> bool:
+        """True if there is room; while full, looks again from time to time.
+
+        `of_system` is for batches of the system's own topics only.
+        """
         if self.full and self._stale(RECHECK_S):
             self.look()
-        return not self.full
+        if not self.full:
+            return True
+        return of_system and not self._refused and self.free > self._reserve * 3 // 4
 
     def refusal(self) -> str:
         """Why appends are refused, and what to do."""

@@ -110,7 +110,9 @@ class Walk:
         due = self._proven if ground.following is None else ground.following
         action = decide(Place.END, leaf=self._expected, proven=due, followed=False)
         if action is Action.QUARANTINE_AND_LEAVE:
-            self._miss(due, end)
+            self._findings.lose(LostRange(self._expected, due))
+            self._index.missing = due - self._expected
+            self._expected = due
         elif Action.QUARANTINE_AND_LEAVE in actions:
             action = Action.QUARANTINE_AND_LEAVE
         return Walked(end, self._expected, action)

@@ -22,6 +22,7 @@ from sidecar.message import Message
 from sidecar.producer import ProducerEpoch
 
 if TYPE_CHECKING:
+    from sidecar.dedupe import Seen
     from sidecar.lane import Lane
 
 RECORD_OVERHEAD_BYTES = 32
@@ -79,12 +80,12 @@ class Entry:
 
     `reply` is called once, with the outcome, and is None from then on. `accepted` once it has a
     place in its partition's order; `stored` once it is on the sidecar's disk; `keep` where being
-    stored is all that its app waits for.
+    stored is all that its app waits for; `follows` where it repeats an id and has no place itself.
     """
 
     __slots__ = (
-        "accepted", "ack", "count", "deadline", "keep", "lane", "payload", "reply", "size",
-        "stored",
+        "accepted", "ack", "count", "deadline", "follows", "keep", "lane", "payload", "reply",
+        "size", "stored",
     )  # fmt: skip
 
     def __init__(self, payload: Message | Lines, ack: Ack, reply: Reply | None) -> None:
@@ -95,6 +96,7 @@ class Entry:
         self.accepted = False
         self.stored = False
         self.lane: Lane | None = None
+        self.follows: Seen | None = None
         self.keep = ack is Ack.SIDECAR
         if isinstance(payload, Message):
             self.count = 1
@@ -132,8 +134,8 @@ class Batch:
     """
 
     __slots__ = (
-        "body_len", "doubtful", "entries", "frame", "order", "position", "producer", "replaces",
-        "resolved", "storing",
+        "body_len", "doubtful", "entries", "frame", "has_ids", "order", "position", "producer",
+        "replaces", "resolved", "storing",
     )  # fmt: skip
 
     def __init__(

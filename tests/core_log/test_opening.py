@@ -206,6 +206,31 @@ def test_a_segment_that_is_gone_is_lost_and_no_number_is_used_twice(folder: Any)
     assert (journal.next_leaf, journal.partitions.get(("orders", 0)).end) == (30, 30)
 
 
+def test_what_is_missing_is_remembered_with_the_index_and_costs_no_memory(folder: Any) -> None:
+    folder.fill(30, save=True)
+    for name in folder.segments()[1:-1]:
+        (folder.path / name).unlink()
+    journal = folder.open()
+    lost = journal.lost
+    assert lost > 15
+    journal.save(journal.snapshot())
+    (folder.path / CHECKPOINT_NAME).unlink()
+    again = folder.open()
+    assert (again.lost, again.next_leaf) == (lost, 30)
+    assert again.report.rebuilt_indexes == 0
+    first = again.segments.get(0).index
+    assert first.end_leaf == 0 + len(first) + first.missing
+    assert first.missing == lost
+
+
+def test_the_name_of_a_torn_segment_still_says_how_far_leaves_were_given(folder: Any) -> None:
+    (folder.path / segment_name(7)).write_bytes(b"SG")
+    journal = folder.open()
+    assert journal.next_leaf == 7
+    assert journal.report.lost == (LostRange(0, 7),)
+    assert folder.segments() == [segment_name(7)]
+
+
 def test_all_segments_gone_but_the_checkpoint_is_noticed(folder: Any) -> None:
     log_id = folder.fill(30, save=True).log_id
     for path in folder.path.glob("*.seg"):

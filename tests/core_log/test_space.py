@@ -82,3 +82,24 @@ def test_others_who_fill_the_disk_are_noticed_within_that_second(
     manual_clock.seconds += LOOK_S
     space.took(1)
     assert not space.may_append()
+
+
+def test_the_systems_own_topics_may_use_a_quarter_of_the_reserve(room: Any, space: Any) -> None:
+    room.free = 999
+    space.took(9001)
+    assert not space.may_append()
+    assert space.may_append(of_system=True)
+    room.free = 750
+    space.took(249)
+    assert not space.may_append(of_system=True)
+
+
+def test_nobody_may_append_once_a_write_has_found_no_room(
+    room: Any, space: Any, manual_clock: Any
+) -> None:
+    space.found_full()
+    assert not space.may_append(of_system=True)
+    room.free = 900
+    manual_clock.seconds += RECHECK_S
+    assert not space.may_append()
+    assert space.may_append(of_system=True)

@@ -166,13 +166,14 @@ async def test_readers_that_wait_do_not_keep_others_or_revocations_waiting(
 async def test_a_reader_that_does_not_take_its_answer_is_cut_off(
     new_mesh: Any, frame: Make, wait_until: Any
 ) -> None:
-    mesh = await new_mesh(limits={"body_timeout": 0.3})
+    size = 40_000_000
+    mesh = await new_mesh(limits={"body_timeout": 0.3, "read_bytes_max": size})
     writer = mesh.caller()
     for number in range(8):
-        await writer.append(frame("archive", values=(bytes(1_000_000),), sequence=number))
+        await writer.append(frame("archive", values=(bytes(size // 8),), sequence=number))
     reader = mesh.caller("reader", "reader")
     async with reader.session.get(
-        "/v1/read?topic=archive&offset=0&max_bytes=8000000", headers=reader.headers
+        "/v1/read?topic=archive&offset=0&max_bytes=40000000", headers=reader.headers
     ) as answer:
         answer.connection.transport.pause_reading()
         await wait_until(lambda: mesh.gatekeeper.dispatch.in_flight == 0)

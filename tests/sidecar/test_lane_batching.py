@@ -257,3 +257,21 @@ def test_a_message_flows_unless_something_before_it_stands_still_or_is_on_disk(m
     assert lane.flows
     lane.shelf.extend([(1, 0.0)])
     assert not lane.flows
+
+
+@pytest.mark.parametrize("code", ["unavailable", "over_quota"])
+def test_behind_a_refused_batch_that_may_be_in_the_log_doubt_keeps_its_place(make_lane, code):
+    """The first try put both into the log, unheard; now the first is denied by a new policy."""
+    lane = make_lane(batch_bytes_max=80)
+    for _ in range(2):
+        lane.offer(message(size=60), now=0.0)
+    first, second = lane.load(10_000)
+    frame = second.frame
+    lane.lost(sent=True, now=0.0)
+    lane.load(10_000)
+    (settled,) = lane.settle([refusal("denied", {}), refusal(code, {})], now=0.0)
+    assert settled.batch is first
+    # Under another stamp, the log would not recognise it and hold it twice.
+    assert second.frame == frame
+    assert second.doubtful
+    assert lane.load(10_000) == [second]

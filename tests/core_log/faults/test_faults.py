@@ -146,6 +146,24 @@ def test_the_reserve_refuses_before_the_disk_is_full(kit: Any) -> None:
     assert 9_000 < disk.room < 10_000
 
 
+def test_a_decision_is_still_recorded_in_the_reserve_so_that_reads_go_on(kit: Any) -> None:
+    disk = kit.disk()
+    disk.room = 15_000
+    log = kit.open(disk, disk_reserve_bytes=10_000)
+    with pytest.raises(DiskFull):  # noqa: PT012 - which append it is depends on sizes
+        for sequence in range(100):
+            kit.append(log, kit.frame([b"z" * 100], sequence=sequence))
+    decision = kit.frame([b"allowed"], sequence=0, topic="_audit")
+    with pytest.raises(DiskFull):
+        kit.append(log, decision, kit.frame([b"z"], sequence=sequence))
+    (outcome,) = kit.append(log, decision)
+    assert isinstance(outcome, Appended)
+    with pytest.raises(DiskFull):  # noqa: PT012 - as above
+        for sequence in range(1, 100):
+            kit.append(log, kit.frame([b"allowed"], sequence=sequence, topic="_audit"))
+    assert 6_500 < disk.room <= 7_500
+
+
 def test_a_roll_that_finds_no_room_leaves_no_file_behind(kit: Any, seed: int) -> None:
     random = Random(seed)
     disk = kit.disk(random)

@@ -76,3 +76,10 @@ def test_a_listener_on_every_interface_is_reached_by_loopback() -> None:
     assert addresses.reachable(Address.parse(":9000")) == "127.0.0.1:9000"
     assert addresses.reachable(Address.parse("0.0.0.0:9000")) == "127.0.0.1:9000"
     assert addresses.reachable(Address.parse("[::1]:9000")) == "[::1]:9000"
+
+
+def test_an_address_is_free_until_somebody_listens_there() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        address = Address("127.0.0.1", other.getsockname()[1])
+        assert not addresses.is_free(address)
+    assert addresses.is_free(address)

@@ -1,0 +1,187 @@
+"""Stands between those who publish with an id and the publisher: lets each id through once.
+
+Keeps window and journal in step, and answers repeats: with the outcome, where it is known; with
+the first one's outcome, where that is still open; from the log itself, where an earlier run of the
+sidecar ended in between.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final
+
+from sidecar.batch import Batch, Committed, Entry, Kept, Outcome
+from sidecar.dedupe import DedupeWindow, Seen, Stage, dedupe_key
+from sidecar.dedupe_journal import DedupeJournal, Line, Mark
+from sidecar.errors import InDoubt, SidecarError
+from sidecar.id_search import CannotTell
+from sidecar.message import Message
+
+Search = Callable[[str, bytes, int], Awaitable[Committed | None]]
+"""Topic, id and the time in microseconds since which it may be in the log."""
+Submit = Callable[[Entry, float, int | None], None]
+Wait = Callable[[Entry, float], None]
+_US: Final = 1_000_000
+
+
+class DedupeGate:
+    """Belongs to the event loop."""
+
+    def __init__(
+        self, window: DedupeWindow, journal: DedupeJournal, search: Search
+    ) -> None:
+        self._window = window
+        self._journal = journal
+        self._search = search
+        self._searches: set[asyncio.Task[None]] = set()
+        self.repeats = 0
+
+    def open(self) -> None:
+        """Remember what earlier runs have seen."""
+        for line in self._journal.open():
+            if line.mark is Mark.DONE:
+                place = Committed("", line.partition, line.offset, "", line.durability)
+                self._window.done(line.key, place, line.at_us / _US)
+            elif line.mark is Mark.FORGOTTEN:
+                self._window.forget(line.key)
+            else:
+                self._window.put(line.key, Seen(Stage.UNKNOWN, line.at_us / _US))
+
+    def close(self) -> None:
+        """Give the files back."""
+        self._journal.close()
+
+    def found_in_spool(self, topic: str, identities: Iterable[bytes], now_s: float) -> None:
+        """Ids of messages that an earlier run has left in the spool."""
+        for identity in identities:
+            self._window.put(dedupe_key(topic, identity), Seen(Stage.SPOOLED, now_s))
+
+    def pass_on(
+        self,
+        entry: Entry,
+        timeout_s: float,
+        partition: int | None,
+        submit: Submit,
+        wait: Wait,
+    ) -> None:
+        """Publish an entry with an id, or answer it as the repeat that it is."""
+        message = entry.payload
+        if not isinstance(message, Message) or message.id is None:
+            submit(entry, timeout_s, partition)
+            return
+        now_s = time.time()
+        key = dedupe_key(message.topic, message.id)
+        seen = self._window.find(key, now_s)
+        if seen is None:
+            self._begin(key, entry, now_s)
+            submit(entry, timeout_s, partition)
+        elif seen.stage is Stage.DONE:
+            self.repeats += 1
+            entry.answer(_again(entry, message, seen))
+        elif seen.stage is Stage.UNKNOWN:
+            # Whoever else asks for it meanwhile waits for this one.
+            since_us = int(seen.at_s * _US)
+            self._begin(key, entry, now_s)
+            task = asyncio.create_task(
+                self._ask_log(key, entry, since_us, timeout_s, partition, submit)
+            )
+            self._searches.add(task)
+            task.add_done_callback(self._searches.discard)
+        else:
+            self.repeats += 1
+            seen.followers.append(entry)
+            entry.follows = seen
+            wait(entry, timeout_s)
+
+    def committed(self, batch: Batch, base_offset: int, durability: str, ids: list[bytes | None]) -> None:
+        """A batch with ids is in the log: called before its apps are answered."""
+        producer = batch.producer
+        now_us = time.time_ns() // 1000
+        lines: list[Line] = []
+        told: list[tuple[Entry, Committed]] = []
+        for index, identity in enumerate(ids):
+            if identity is None:
+                continue
+            key = dedupe_key(producer.topic, identity)
+            text = identity.decode("utf-8", "replace")
+            place = Committed(
+                producer.topic, producer.partition, base_offset + index, text, durability
+            )
+            lines.append(
+                Line(Mark.DONE, key, now_us, place.partition, place.offset, durability)
+            )
+            told += [(each, place) for each in self._window.done(key, place, now_us / _US)]
+        self._journal.write(lines)
+        for entry, place in told:
+            entry.answer(place)
+
+    def refused(self, topic: str, identity: bytes, error: SidecarError) -> None:
+        """A message is surely not in the log: its id may be used again."""
+        key = dedupe_key(topic, identity)
+        followers = self._window.forget(key)
+        self._journal.write([Line(Mark.FORGOTTEN, key, time.time_ns() // 1000)])
+        for follower in followers:
+            follower.answer(error)
+
+    def _begin(self, key: bytes, entry: Entry, now_s: float) -> None:
+        self._window.put(key, Seen(Stage.PENDING, now_s, leader=entry))
+        self._journal.write([Line(Mark.BEGUN, key, int(now_s * _US))])
+        reply = entry.reply
+        message = entry.payload
+
+        def noted(outcome: Outcome) -> None:
+            if (
+                isinstance(outcome, SidecarError)
+                and not isinstance(outcome, InDoubt)
+                and isinstance(message, Message)
+                and message.id is not None
+            ):
+                self.refused(message.topic, message.id, outcome)
+            if reply is not None:
+                reply(outcome)
+
+        entry.reply = noted
+
+    async def _ask_log(
+        self,
+        key: bytes,
+        entry: Entry,
+        since_us: int,
+        timeout_s: float,
+        partition: int | None,
+        submit: Submit,
+    ) -> None:
+        message = entry.payload
+        if not isinstance(message, Message) or message.id is None:
+            return
+        try:
+            async with asyncio.timeout(timeout_s):
+                found = await self._search(message.topic, message.id, since_us)
+        except (CannotTell, TimeoutError) as error:
+            self._window.put(key, Seen(Stage.UNKNOWN, since_us / _US))
+            entry.answer(
+                InDoubt(
+                    "this id was accepted before a restart, and the log cannot be asked for it "
+                    f"({error or 'no answer in time'}); ask again, or use a new id"
+                )
+            )
+            return
+        if found is None:
+            submit(entry, timeout_s, partition)
+            return
+        now_us = time.time_ns() // 1000
+        self._journal.write(
+            [Line(Mark.DONE, key, now_us, found.partition, found.offset, found.durability)]
+        )
+        followers = self._window.done(key, found, now_us / _US)
+        self.repeats += 1
+        for each in (entry, *followers):
+            each.answer(found)
+
+
+def _again(entry: Entry, message: Message, seen: Seen) -> Outcome:
+    """The first one's outcome, in the form that this one's `ack` asks for."""
+    identity = (message.id or b"").decode("utf-8", "replace")
+    if entry.ack.detached:
+        return Kept(message.topic, identity, "spooled" if entry.keep else "none")
+    return Committed(message.topic, seen.partition, seen.offset, identity, seen.durability)
