@@ -5,11 +5,12 @@ or on a Unix socket by the user id that the kernel vouches for. The decisions ar
 middleware only looks at the connection. Nothing that a request says about itself counts.
 """
 
+import logging
 import socket
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Final
 
@@ -32,6 +33,12 @@ _BSD_XUCRED: Final = struct.Struct("II")
 _BSD_XUCRED_BYTES: Final = 76
 _CERTIFICATES_CACHED_MAX: Final = 256
 """Parsed certificates of gatekeepers: far more than there are gatekeepers."""
+
+
+_REFUSAL_LINE_EVERY: Final = timedelta(seconds=10)
+"""Often enough to see an attempt while it goes on; each line counts those since the last."""
+
+log = logging.getLogger("sidegate.core")
 
 
 class NotAdmitted(Exception):
@@ -102,10 +109,28 @@ def peer_uid(connection: socket.socket) -> int | None:
         return None
 
 
+class _Refusals:
+    """Tells the operator who was refused, without letting a caller fill the log with it."""
+
+    def __init__(self) -> None:
+        self._next_line: datetime | None = None
+        self._untold = 0
+
+    def note(self, reason: str, remote: str | None, now: datetime) -> None:
+        self._untold += 1
+        if self._next_line is not None and now < self._next_line:
+            return
+        fields = {"reason": reason, "remote": remote, "refused": self._untold}
+        log.warning("caller refused: not a gatekeeper", extra={"fields": fields})
+        self._next_line = now + _REFUSAL_LINE_EVERY
+        self._untold = 0
+
+
 def admission_middleware(
     admission: Admission, now: Callable[[], datetime] = lambda: datetime.now(UTC)
 ) -> Middleware:
     """Refuses every request whose connection is not admitted, whatever its route."""
+    refused = _Refusals()
 
     @web.middleware
     async def admit(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -113,10 +138,14 @@ def admission_middleware(
         if transport is None:
             raise ConnectionResetError("the caller has gone")
         connection = transport.get_extra_info("socket")
-        if connection is not None and connection.family == socket.AF_UNIX:
-            request[IDENTITY] = admit_uid(admission, peer_uid(connection))
-        else:
-            request[IDENTITY] = admit_certificate(admission, peer_certificate(request), now())
+        try:
+            if connection is not None and connection.family == socket.AF_UNIX:
+                request[IDENTITY] = admit_uid(admission, peer_uid(connection))
+            else:
+                request[IDENTITY] = admit_certificate(admission, peer_certificate(request), now())
+        except NotAdmitted as error:
+            refused.note(str(error), request.remote, now())
+            raise
         return await handler(request)
 
     return admit

@@ -82,13 +82,20 @@ def rewrite(
 def _read(file: File, position: int, length: int) -> bytes:
     """Read what must be there. An error of the old file is no error of the new one."""
     try:
-        return file.read(position, length)
+        data = file.read(position, length)
     except OSError as error:
         raise RewriteGivenUp(f"the disk cannot read it ({error.strerror})") from error
+    if len(data) < length:
+        raise RewriteGivenUp("its file is shorter than it was")
+    return data
 
 
 class _Copy:
-    """One rewriting. Bytes that stay as they are are gathered into long stretches first."""
+    """One rewriting.
+
+    Invariant: what the old file holds below `_copied_to` is in the new one below `_end`, the last
+    `_buffered` bytes of it in memory still.
+    """
 
     def __init__(
         self,

@@ -6,6 +6,7 @@ What is above it (routes, timers) starts after it and stops before it.
 import logging
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from dataclasses import asdict
 from typing import Final
 
 from core_log.catalog import Catalog, Engines
@@ -135,14 +136,5 @@ def _report(recovery: RecoveryReport) -> None:
     for note in recovery.notes:
         log.warning("recovery note", extra={"fields": {"note": note}})
     for lost in recovery.lost:
-        log.error(
-            "messages lost to damage; run `sidegate log verify`",
-            extra={
-                "fields": {
-                    "topic": lost.topic,
-                    "partition": lost.partition,
-                    "first_offset": lost.first_offset,
-                    "end_offset": lost.end_offset,
-                }
-            },
-        )
+        known = {name: value for name, value in asdict(lost).items() if value is not None}
+        log.error("messages lost to damage; run `sidegate log verify`", extra={"fields": known})

@@ -88,11 +88,15 @@ def _raised(path: Path, text: str) -> AuditProducer:
     return AuditProducer(producer_id, epoch + 1)
 
 
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
 def _write_durably(path: Path, producer: AuditProducer) -> None:
     draft = path.with_suffix(".new")
     text = json.dumps({"producer_id": producer.producer_id, "epoch": producer.epoch})
     try:
-        with draft.open("w", encoding="utf-8") as file:
+        with open(draft, "w", encoding="utf-8", opener=_private) as file:
             file.write(text + "\n")
             file.flush()
             os.fsync(file.fileno())

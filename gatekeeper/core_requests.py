@@ -206,7 +206,10 @@ class CoreConnection(asyncio.Protocol):
         self._waiter = loop.create_future()
         late = loop.call_at(deadline_s, self._fail, "the core did not answer in time")
         try:
-            await self._write(transport, [head, *buffers])
+            if sum(map(len, buffers)) < WRITE_BYTES:
+                transport.write(b"".join((head, *buffers)))
+            else:
+                await self._write(transport, (head, *buffers))
             reply = await self._waiter
         except BaseException:
             self.close()
@@ -261,11 +264,15 @@ class CoreRequests:
     async def ask(self, head: bytes, buffers: Sequence[Buffer], timeout_s: float) -> Reply:
         """One request. A kept connection that proves dead is replaced once: what is asked here may
         safely be asked twice. Raises CoreLost."""
-        deadline_s = asyncio.get_running_loop().time() + timeout_s
-        await self._wait_for_place(deadline_s)
+        now_s = asyncio.get_running_loop().time()
+        deadline_s = now_s + timeout_s
+        if self._places.locked():
+            await self._wait_for_place(deadline_s)
+        else:
+            await self._places.acquire()
         try:
             while True:
-                connection = await self._take()
+                connection = self._kept(now_s) or await self._dialled()
                 try:
                     return await connection.ask(head, buffers, deadline_s)
                 except CoreLost as lost:
@@ -277,9 +284,6 @@ class CoreRequests:
             self._places.release()
 
     async def _wait_for_place(self, deadline_s: float) -> None:
-        if not self._places.locked():
-            await self._places.acquire()
-            return
         try:
             async with asyncio.timeout_at(deadline_s):
                 await self._places.acquire()
@@ -287,14 +291,16 @@ class CoreRequests:
             text = "every connection to the core is in use (core.connections_max)"
             raise CoreLost(text, fresh=True) from error
 
-    async def _take(self) -> CoreConnection:
-        now_s = asyncio.get_running_loop().time()
+    def _kept(self, now_s: float) -> CoreConnection | None:
         while self._idle:
             connection = self._idle.pop()
             fresh_enough = now_s - connection.idle_since_s < IDLE_S_MAX
             if connection.usable and fresh_enough and connection.version == self._dialer.version:
                 return connection
             self._drop(connection)
+        return None
+
+    async def _dialled(self) -> CoreConnection:
         connection = CoreConnection(self._dialer.version)
         try:
             async with asyncio.timeout(self._connect_timeout_s):

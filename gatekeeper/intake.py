@@ -4,8 +4,6 @@ The only place that reads what callers send. Knows nothing of what is in a body.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 from aiohttp import web
 
@@ -26,35 +24,36 @@ class Intake:
         self._timeout_s = timeout_s
         self.in_flight = 0
 
-    @asynccontextmanager
-    async def body(self, request: web.BaseRequest, bytes_max: int) -> AsyncIterator[bytes]:
-        """The request's body, of at most `bytes_max` bytes; its room is given back at the end."""
+    async def body(self, request: web.BaseRequest, bytes_max: int) -> "Body":
+        """The request's body, of at most `bytes_max` bytes: `with await intake.body(…) as body`."""
         declared = request.content_length
         if declared is not None and declared > bytes_max:
             raise TooLarge(_too_large(bytes_max))
         _check_encoding(request)
-        held = _Held(self)
+        body = Body(self)
         try:
-            held.grow(declared or 0)
-            await _continue(request)
-            try:
-                body = await self._all_of(request, bytes_max, held)
-            except TimeoutError as error:
-                raise TooSlow(
-                    f"the body did not arrive within {self._timeout_s:.0f} s; send it faster, or "
-                    "in smaller requests"
-                ) from error
-            yield body
-        finally:
-            held.release()
+            body.grow(declared or 0)
+            if "Expect" in request.headers:
+                await _continue(request)
+            body.data = await self._all_of(request, bytes_max, body)
+        except TimeoutError as error:
+            body.release()
+            raise TooSlow(
+                f"the body did not arrive within {self._timeout_s:.0f} s; send it faster, or in "
+                "smaller requests"
+            ) from error
+        except BaseException:
+            body.release()
+            raise
+        return body
 
-    async def _all_of(self, request: web.BaseRequest, bytes_max: int, held: "_Held") -> bytes:
+    async def _all_of(self, request: web.BaseRequest, bytes_max: int, body: "Body") -> bytes:
         content = request.content
-        if content.is_eof() and held.count:
+        if content.is_eof() and request.content_length:
             # The whole body came with its headers, as a small one does: nothing to wait for.
             return content.read_nowait()
         async with asyncio.timeout(self._timeout_s):
-            return await _read(request, bytes_max, held)
+            return await _read(request, bytes_max, body)
 
     def take(self, count: int) -> None:
         """Take room for `count` bytes, or raise Overloaded."""
@@ -69,42 +68,48 @@ class Intake:
         self.in_flight -= count
 
 
-class _Held:
-    """The room of one request."""
+class Body:
+    """The bytes of one request, and the room that they take until the block ends."""
 
-    __slots__ = ("_intake", "count")
+    __slots__ = ("_count", "_intake", "data")
 
     def __init__(self, intake: Intake) -> None:
         self._intake = intake
-        self.count = 0
+        self._count = 0
+        self.data = b""
+
+    def __enter__(self) -> bytes:
+        return self.data
+
+    def __exit__(self, *error: object) -> None:
+        self.release()
 
     def grow(self, count: int) -> None:
-        if count > self.count:
-            self._intake.take(count - self.count)
-            self.count = count
+        """Hold room for `count` bytes in all."""
+        if count > self._count:
+            self._intake.take(count - self._count)
+            self._count = count
 
     def release(self) -> None:
-        self._intake.give_back(self.count)
-        self.count = 0
+        """Give the room back. Harmless when it was given back before."""
+        self._intake.give_back(self._count)
+        self._count = 0
 
 
-async def _read(request: web.BaseRequest, bytes_max: int, held: _Held) -> bytes:
+async def _read(request: web.BaseRequest, bytes_max: int, body: Body) -> bytes:
     chunks: list[bytes] = []
     size = 0
     while chunk := await request.content.readany():
         size += len(chunk)
         if size > bytes_max:
             raise TooLarge(_too_large(bytes_max))
-        held.grow(size)
+        body.grow(size)
         chunks.append(chunk)
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
 async def _continue(request: web.BaseRequest) -> None:
-    expect = request.headers.get("Expect")
-    if expect is None:
-        return
-    if expect.lower() != "100-continue":
+    if request.headers["Expect"].lower() != "100-continue":
         raise BadRequest("Expect: only 100-continue is known")
     await request.writer.write(_CONTINUE)
     # As aiohttp's own handler does: an interim answer does not count as the answer's begin.

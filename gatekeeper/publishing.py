@@ -66,7 +66,7 @@ class Publishing:
         if call.request.headers.get("Content-Type", "").lower() != FRAMES_TYPE:
             raise BadRequest(f"Content-Type: must be {FRAMES_TYPE}")
         core_s = 0.0
-        async with self._intake.body(call.request, self._request_bytes_max) as body:
+        with await self._intake.body(call.request, self._request_bytes_max) as body:
             self._metrics.bytes_in.inc(len(body))
             judged = self._judge(split_frames(body), call)
             buffers = await self._seal(judged, call.caller.received_us)

@@ -109,6 +109,8 @@ _BELOW_NAME: Final = _by_method(_NAMED)
 
 def plain_path(raw_target: str) -> bool:
     """True for a request target that can mean one thing only, to us and to whoever is behind us."""
+    if raw_target in _FIXED:
+        return True
     path, _mark, _query = raw_target.partition("?")
     if _PATH.fullmatch(path) is None:
         return False

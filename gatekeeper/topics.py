@@ -92,7 +92,7 @@ class Topics:
         )
 
     async def _described(self, call: Call) -> dict[str, Any]:
-        async with self._intake.body(call.request, self._json_bytes_max) as body:
+        with await self._intake.body(call.request, self._json_bytes_max) as body:
             return json_object(body)
 
 

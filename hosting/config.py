@@ -53,7 +53,7 @@ def load_config(cls: type[T], *, service: str, path: Path | None, environ: Mappi
 
 def _written(path: Path | None) -> tuple[Section | None, list[ConfigProblem], Path]:
     if path is None:
-        return Section(Place("environment")), [], Path.cwd()
+        return Section(Place("no file is named with --config")), [], Path.cwd()
     return *read_tree(path), path.absolute().parent
 
 

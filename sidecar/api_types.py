@@ -207,6 +207,59 @@ class WhoAmI(msgspec.Struct):
     complete: bool
 
 
+class RegisterRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """A publisher that wants to be known."""
+
+    topic: str
+    name: Annotated[str, Meta(description="For people who look at the list")]
+
+
+class DeregisterRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """A publisher that goes."""
+
+    publisher_id: str
+
+
+class Registered(msgspec.Struct):
+    """A registered publisher; `publisher_id` is what it sends as Sidegate-Publisher."""
+
+    publisher_id: str
+    topic: str
+    name: str
+
+
+class RegisteredList(msgspec.Struct):
+    """Everybody who is registered."""
+
+    publishers: list[Registered]
+
+
+class RejectSummary(msgspec.Struct):
+    """A batch that was refused after its apps had a 202."""
+
+    id: int
+    at_us: int
+    topic: str
+    partition: int
+    messages: int
+    code: str
+    detail: str
+    decision_id: str | None
+    reason: str | None
+
+
+class RejectList(msgspec.Struct):
+    """All of them, oldest first."""
+
+    rejects: list[RejectSummary]
+
+
+class Retried(msgspec.Struct):
+    """How many messages were published again."""
+
+    retried: int
+
+
 class Problem(msgspec.Struct):
     """RFC 9457: what went wrong. `code` is stable; `detail` says what to do."""
 

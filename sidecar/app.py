@@ -1,26 +1,36 @@
 """The application: the guard in front of every route, and the operations bound to handlers."""
 
+import hmac
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import Final
 
 import orjson
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
+from hosting.health import HEALTH_PATHS
+from hosting.lifecycle import StartError
 from hosting.problems import error_middleware
 from sidecar import docs_page
+from sidecar.errors import BadAppToken
 from sidecar.guard import Guard
 from sidecar.openapi import openapi_json
 from sidecar.operations import OPERATIONS
 from sidecar.problems import PROBLEMS
 
 Handlers = Mapping[str, Callable[[web.Request], Awaitable[web.StreamResponse]]]
+APP_TOKEN_BYTES_MIN: Final = 16
+"""A shorter secret can be guessed by whoever shares the machine."""
 _DOCS_HEADERS: Final = {"Content-Security-Policy": docs_page.SECURITY_POLICY}
 
 
-def make_app(handlers: Handlers, guard: Guard) -> web.Application:
+def make_app(handlers: Handlers, guard: Guard, app_token: bytes | None = None) -> web.Application:
     """Bind every operation; a missing handler is found here, not by an app."""
-    app = web.Application(middlewares=[error_middleware(PROBLEMS), guard_middleware(guard)])
+    middlewares = [error_middleware(PROBLEMS), guard_middleware(guard)]
+    if app_token is not None:
+        middlewares.append(token_middleware(app_token))
+    app = web.Application(middlewares=middlewares)
     for operation in OPERATIONS:
         app.router.add_route(operation.method, operation.path, handlers[operation.name])
     app.router.add_get("/openapi.json", _openapi)
@@ -41,6 +51,36 @@ def guard_middleware(guard: Guard) -> Middleware:
         return await handler(request)
 
     return refuse_foreigners
+
+
+def token_middleware(app_token: bytes) -> Middleware:
+    """Refuses whoever does not know the app's secret; only health may be watched without it."""
+
+    @web.middleware
+    async def require_token(request: web.Request, handler: Handler) -> web.StreamResponse:
+        given = request.headers.get("Authorization", "").encode("utf-8", "surrogateescape")
+        if request.path not in HEALTH_PATHS and not hmac.compare_digest(
+            given, b"Bearer " + app_token
+        ):
+            raise BadAppToken("Authorization: send Bearer and the secret in the file app_token")
+        return await handler(request)
+
+    return require_token
+
+
+def read_app_token(path: Path | None) -> bytes | None:
+    """The secret in the file, or StartError."""
+    if path is None:
+        return None
+    try:
+        token = path.read_bytes().strip()
+    except OSError as error:
+        raise StartError(f"app_token: {path} cannot be read: {error.strerror}") from error
+    if len(token) < APP_TOKEN_BYTES_MIN or not token.isascii() or b" " in token:
+        raise StartError(
+            f"app_token: {path} must hold one word of at least {APP_TOKEN_BYTES_MIN} characters"
+        )
+    return token
 
 
 def json_response(document: object) -> web.Response:

@@ -19,13 +19,14 @@ class Backlog:
     had surely refused the older one.
     """
 
-    __slots__ = ("_counts", "_orders", "_positions", "_written_us")
+    __slots__ = ("_counts", "_orders", "_positions", "_written_us", "ids")
 
     def __init__(self) -> None:
         self._orders: array[int] = array("Q")
         self._positions: array[int] = array("Q")
         self._written_us: array[int] = array("q")
         self._counts: array[int] = array("q")
+        self.ids: list[bytes] = []
 
     def add(self, order: int, position: int, written_us: int, count: int) -> None:
         """One record that is not marked."""

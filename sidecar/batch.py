@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from log_format.body import encode_body
 from log_format.envelope import new_envelope
-from log_format.frame import Frame, body_padding
+from log_format.frame import Frame, body_padding, decode_frame
 from log_format.parts import Producer
 from log_format.sequence import SEQUENCE_MAX, sequence_after
 from sidecar.errors import SidecarError
@@ -147,6 +147,7 @@ class Batch:
         order: int,
         *,
         position: int | None = None,
+        has_ids: bool = False,
     ) -> None:
         self.producer = producer
         self.frame = frame
@@ -158,6 +159,11 @@ class Batch:
         self.replaces: list[int] = []
         self.storing = False
         self.resolved = False
+        self.has_ids = has_ids
+
+    def ids(self) -> list[bytes | None]:
+        """The app's own id of each record; none at all where no record has one."""
+        return list(decode_frame(self.frame).columns().id) if self.has_ids else []
 
     @property
     def owner(self) -> ProducerEpoch:
@@ -240,13 +246,23 @@ def make_batch(
     size = len(body)
     envelope = new_envelope(producer, body_len=size, uncompressed_len=size)
     frame = b"".join((envelope, body, body_padding(size)))
-    return Batch(producer, frame, size, entries, order)
+    has_ids = any(isinstance(e.payload, Message) and e.payload.id is not None for e in entries)
+    return Batch(producer, frame, size, entries, order, has_ids=has_ids)
 
 
 def stored_batch(frame: Frame, raw: bytes, position: int, order: int) -> Batch:
     """A batch that an earlier run, or an earlier hour, has left in the spool."""
     envelope = frame.envelope
-    return Batch(envelope.producer, raw, envelope.body_len, [], order, position=position)
+    has_ids = not frame.columns().id.all_null
+    return Batch(
+        envelope.producer,
+        raw,
+        envelope.body_len,
+        [],
+        order,
+        position=position,
+        has_ids=has_ids,
+    )
 
 
 def _encode_messages(entries: list[Entry]) -> tuple[int, int, int, bytes]:

@@ -95,6 +95,21 @@ class SpoolConfig:
 
 
 @dataclass(frozen=True)
+class DedupeConfig:
+    """The window in which an app's own id is recognised when it comes again."""
+
+    ids_max: int = 100_000
+    """Newest ids that are remembered, of all topics together: about 25 MiB when full."""
+    age: Seconds = 3600.0
+    """How long an id is remembered once its message is in the log."""
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """A window must hold something."""
+        if self.ids_max < 1:
+            yield "ids_max", "must be at least 1"
+
+
+@dataclass(frozen=True)
 class LimitsConfig:
     """What one sidecar spends on its app at most."""
 
@@ -163,9 +178,15 @@ class SidecarConfig:
     """Listen beyond this machine. Whoever reaches the port then publishes as this app."""
     allowed_hosts: tuple[str, ...] = ()
     """Further names by which the app reaches the sidecar, as in the Host header."""
+    require_registration: bool = False
+    """Take messages only of publishers that have registered and say so."""
+    app_token: Path | None = None
+    """A file with a secret that the app must send as Authorization: Bearer. For machines that
+    several apps share; without it, whoever reaches the port publishes as this app."""
     batch: BatchConfig = field(default_factory=BatchConfig)
     limits: LimitsConfig = field(default_factory=LimitsConfig)
     spool: SpoolConfig = field(default_factory=SpoolConfig)
+    dedupe: DedupeConfig = field(default_factory=DedupeConfig)
     overflow: Literal["wait", "reject", "drop_oldest"] = "wait"
     """When a partition's ring is full: wait until the timeout, reject at once, or (for ack=none
     only; others wait) drop the oldest that was published with ack=none."""
@@ -185,6 +206,8 @@ class SidecarConfig:
                     key,
                     f"{address} is open to other machines; use 127.0.0.1 or set allow_remote: true",
                 )
+        if self.tcp is not None and (self.app_token is not None or self.require_registration):
+            yield "tcp", "cannot carry an app_token or a registration; leave one of them out"
         yield from development_identity_problems(
             self.environment, "gatekeeper_id", self.gatekeeper_id
         )

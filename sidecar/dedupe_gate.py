@@ -25,18 +25,18 @@ _US: Final = 1_000_000
 
 
 class DedupeGate:
-    """Belongs to the event loop."""
+    """A hosting component, to be started before whatever publishes. Belongs to the event loop."""
 
-    def __init__(
-        self, window: DedupeWindow, journal: DedupeJournal, search: Search
-    ) -> None:
+    name = "dedupe"
+
+    def __init__(self, window: DedupeWindow, journal: DedupeJournal, search: Search) -> None:
         self._window = window
         self._journal = journal
         self._search = search
         self._searches: set[asyncio.Task[None]] = set()
         self.repeats = 0
 
-    def open(self) -> None:
+    async def start(self) -> None:
         """Remember what earlier runs have seen."""
         for line in self._journal.open():
             if line.mark is Mark.DONE:
@@ -47,14 +47,23 @@ class DedupeGate:
             else:
                 self._window.put(line.key, Seen(Stage.UNKNOWN, line.at_us / _US))
 
-    def close(self) -> None:
-        """Give the files back."""
+    async def drain(self) -> None:
+        """Nothing to finish: whoever waits here waits for the publisher."""
+
+    async def stop(self) -> None:
+        """End the searches and give the files back."""
+        for task in self._searches:
+            task.cancel()
+        await asyncio.gather(*self._searches, return_exceptions=True)
         self._journal.close()
 
     def found_in_spool(self, topic: str, identities: Iterable[bytes], now_s: float) -> None:
         """Ids of messages that an earlier run has left in the spool."""
         for identity in identities:
-            self._window.put(dedupe_key(topic, identity), Seen(Stage.SPOOLED, now_s))
+            key = dedupe_key(topic, identity)
+            seen = self._window.find(key, now_s)
+            if seen is None or seen.stage is not Stage.DONE:
+                self._window.put(key, Seen(Stage.SPOOLED, now_s))
 
     def pass_on(
         self,
@@ -87,19 +96,24 @@ class DedupeGate:
             )
             self._searches.add(task)
             task.add_done_callback(self._searches.discard)
+        elif entry.ack.detached:
+            self.repeats += 1
+            entry.answer(_again(entry, message, seen))
         else:
             self.repeats += 1
             seen.followers.append(entry)
             entry.follows = seen
             wait(entry, timeout_s)
 
-    def committed(self, batch: Batch, base_offset: int, durability: str, ids: list[bytes | None]) -> None:
-        """A batch with ids is in the log: called before its apps are answered."""
+    def committed(self, batch: Batch, base_offset: int, durability: str) -> None:
+        """A batch is in the log: called before its apps are answered."""
+        if not batch.has_ids:
+            return
         producer = batch.producer
         now_us = time.time_ns() // 1000
         lines: list[Line] = []
         told: list[tuple[Entry, Committed]] = []
-        for index, identity in enumerate(ids):
+        for index, identity in enumerate(batch.ids()):
             if identity is None:
                 continue
             key = dedupe_key(producer.topic, identity)
@@ -107,13 +121,17 @@ class DedupeGate:
             place = Committed(
                 producer.topic, producer.partition, base_offset + index, text, durability
             )
-            lines.append(
-                Line(Mark.DONE, key, now_us, place.partition, place.offset, durability)
-            )
+            lines.append(Line(Mark.DONE, key, now_us, place.partition, place.offset, durability))
             told += [(each, place) for each in self._window.done(key, place, now_us / _US)]
         self._journal.write(lines)
         for entry, place in told:
             entry.answer(place)
+
+    def batch_refused(self, batch: Batch, error: SidecarError) -> None:
+        """A whole batch is surely not in the log, also for apps that were answered before."""
+        for identity in batch.ids():
+            if identity is not None:
+                self.refused(batch.producer.topic, identity, error)
 
     def refused(self, topic: str, identity: bytes, error: SidecarError) -> None:
         """A message is surely not in the log: its id may be used again."""

@@ -43,9 +43,7 @@ class Line(NamedTuple):
 def encode_line(line: Line) -> bytes:
     """A record as bytes; the durability takes the mark's upper bits."""
     code = _DURABILITIES.index(line.durability) if line.durability in _DURABILITIES else 0
-    packed = _RECORD.pack(
-        line.mark | code << 4, line.partition, line.offset, line.at_us, line.key
-    )
+    packed = _RECORD.pack(line.mark | code << 4, line.partition, line.offset, line.at_us, line.key)
     return packed + _CRC.pack(crc32c(packed))
 
 
@@ -74,7 +72,9 @@ class DedupeJournal:
     def open(self) -> list[Line]:
         """Everything that is remembered, oldest first; then ready to be written."""
         self._paths[0].parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        found = [list(decode_lines(path.read_bytes())) if path.exists() else [] for path in self._paths]
+        found = [
+            list(decode_lines(path.read_bytes())) if path.exists() else [] for path in self._paths
+        ]
         newest = [max((line.at_us for line in lines), default=-1) for lines in found]
         self._current = 1 if newest[1] > newest[0] else 0
         older, newer = found[1 - self._current], found[self._current]

@@ -37,6 +37,14 @@ class ForeignCaller(SidecarError):
     """A request that a web page of another site caused, not the sidecar's own app."""
 
 
+class NotRegistered(SidecarError):
+    """This sidecar takes messages of registered publishers only."""
+
+
+class BadAppToken(SidecarError):
+    """This sidecar wants a token of its app, and this was none."""
+
+
 class TooLarge(SidecarError):
     """More bytes than a limit allows."""
 
@@ -75,6 +83,10 @@ class InDoubt(SidecarError):
 
 class Rejected(SidecarError):
     """The log refused the batch for good, for a reason that is no fault of the app."""
+
+
+class Damaged(SidecarError):
+    """These messages were lost to damage in the log; the members say where to go on."""
 
 
 class GatekeeperRefused(SidecarError):

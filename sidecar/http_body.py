@@ -43,3 +43,11 @@ def app_topic(request: web.Request) -> str:
         return check_topic(request.match_info["topic"])
     except BadField as error:
         raise BadQuery("topic", str(error).removeprefix("topic: ")) from error
+
+
+def path_number(request: web.Request, name: str) -> int:
+    """A number in the path, or BadQuery."""
+    text = request.match_info[name]
+    if not text.isascii() or not text.isdigit() or int(text) >= 2**63:
+        raise BadQuery(name, f"{text[:32]!r} is not a number such as 0")
+    return int(text)

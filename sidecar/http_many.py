@@ -11,7 +11,7 @@ from sidecar.api_types import PublishQuery, parse_query
 from sidecar.batch import Ack, Entry, Lines, Outcome
 from sidecar.errors import SidecarError
 from sidecar.http_body import app_topic, read_body
-from sidecar.http_publish import Patience
+from sidecar.http_publish import Check, Patience
 from sidecar.lines import Block, LineCutter, LineTooLong
 from sidecar.message import Message, parse_batch
 from sidecar.publisher import Publisher
@@ -64,14 +64,18 @@ class Pending:
 class ManyHandlers:
     """The handlers that take many messages at once."""
 
-    def __init__(self, publisher: Publisher, patience: Patience, message_bytes_max: int) -> None:
+    def __init__(
+        self, publisher: Publisher, patience: Patience, message_bytes_max: int, check: Check
+    ) -> None:
         self._publisher = publisher
+        self._check = check
         self._patience = patience
         self._message_bytes_max = message_bytes_max
 
     async def publish_batch(self, request: web.Request) -> web.Response:
         """Envelopes: all of them are sound, or none is published."""
         topic = app_topic(request)
+        self._check(request, topic)
         query = parse_query(request.query, PublishQuery)
         timeout_s = self._patience(query.timeout_ms)
         body = await read_body(request, BATCH_BYTES_MAX)
@@ -87,6 +91,7 @@ class ManyHandlers:
     async def publish_lines(self, request: web.Request) -> web.Response:
         """Each line is a message; the body may be of any length."""
         topic = app_topic(request)
+        self._check(request, topic)
         query = parse_query(request.query, PublishQuery)
         timeout_s = self._patience(query.timeout_ms)
         pending = Pending()

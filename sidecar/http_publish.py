@@ -29,6 +29,8 @@ AROUND_BYTES_MAX: Final = HEADERS_BYTES_MAX + 32 * 1024
 """What may stand in a body around the message: topic, key, id, headers, white space."""
 _FORM: Final = "application/x-www-form-urlencoded"
 
+Check = Callable[[web.Request, str], None]
+"""Raises where a request may not publish to a topic from here."""
 Patience = Callable[[int | None], float]
 """From `timeout_ms`, or its absence, to seconds; BadQuery where it is too long."""
 
@@ -51,8 +53,11 @@ def make_patience(timeout_s: float, timeout_s_max: float) -> Patience:
 class PublishHandlers:
     """The handlers that take one message."""
 
-    def __init__(self, publisher: Publisher, patience: Patience, message_bytes_max: int) -> None:
+    def __init__(
+        self, publisher: Publisher, patience: Patience, message_bytes_max: int, check: Check
+    ) -> None:
         self._publisher = publisher
+        self._check = check
         self._patience = patience
         self._message_bytes_max = message_bytes_max
         # In base64 a message is a third longer.
@@ -64,11 +69,13 @@ class PublishHandlers:
         timeout_s = self._patience(query.timeout_ms)
         body = await read_body(request, self.body_bytes_max)
         message = parse_publish(body, time.time_ns() // 1000, self._message_bytes_max)
+        self._check(request, message.topic)
         return _response(await self._publisher.publish(message, Ack(query.ack), timeout_s))
 
     async def publish_raw(self, request: web.Request) -> web.Response:
         """The body is the message; CloudEvents are understood."""
         topic = app_topic(request)
+        self._check(request, topic)
         query = parse_query(request.query, RawPublishQuery)
         timeout_s = self._patience(query.timeout_ms)
         message = await self._raw_message(request, topic, query)

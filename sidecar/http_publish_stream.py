@@ -17,7 +17,7 @@ from sidecar.api_types import PublishQuery, parse_query
 from sidecar.batch import Ack, Committed, Entry, Kept, Outcome
 from sidecar.errors import SidecarError
 from sidecar.http_body import app_topic
-from sidecar.http_publish import Patience
+from sidecar.http_publish import Check, Patience
 from sidecar.message import OCTETS, Message
 from sidecar.problems import PROBLEMS
 from sidecar.publisher import Publisher
@@ -34,14 +34,18 @@ PING_S: Final = 20.0
 class StreamHandlers:
     """The handler of publish streams."""
 
-    def __init__(self, publisher: Publisher, patience: Patience, message_bytes_max: int) -> None:
+    def __init__(
+        self, publisher: Publisher, patience: Patience, message_bytes_max: int, check: Check
+    ) -> None:
         self._publisher = publisher
+        self._check = check
         self._patience = patience
         self._message_bytes_max = message_bytes_max
 
     async def publish_stream(self, request: web.Request) -> web.StreamResponse:
         """Take messages until either side ends it."""
         topic = app_topic(request)
+        self._check(request, topic)
         query = parse_query(request.query, PublishQuery)
         timeout_s = self._patience(query.timeout_ms)
         await self._publisher.partitioner(topic)

@@ -11,7 +11,7 @@ from sidecar.api_types import MessagesQuery, NoQuery, SubscribeQuery, parse_quer
 from sidecar.counters import Counters
 from sidecar.directory import Directory
 from sidecar.errors import BadQuery, OverQuota, SidecarError
-from sidecar.http_body import any_topic
+from sidecar.http_body import any_topic, path_number
 from sidecar.position import encode_position
 from sidecar.reader import Reader
 from sidecar.rendering import render_frame
@@ -55,7 +55,7 @@ class ReadHandlers:
     async def message(self, request: web.Request) -> web.Response:
         """One message."""
         parse_query(request.query, NoQuery)
-        partition, offset = (_number(request, name) for name in ("partition", "offset"))
+        partition, offset = (path_number(request, name) for name in ("partition", "offset"))
         envelope = await self._reader.one(any_topic(request), partition, offset)
         self._counters.delivered_messages += 1
         return web.Response(body=envelope, content_type="application/json")
@@ -133,10 +133,3 @@ class ReadHandlers:
             if pieces:
                 await response.write(b"".join(pieces))
                 self._counters.delivered_messages += len(pieces)
-
-
-def _number(request: web.Request, name: str) -> int:
-    text = request.match_info[name]
-    if not text.isascii() or not text.isdigit() or int(text) >= 2**63:
-        raise BadQuery(name, f"{text[:32]!r} is not a number such as 0")
-    return int(text)

@@ -12,7 +12,7 @@ from sidecar.api_types import Problem
 from sidecar.operations import OPERATIONS, Operation
 
 _PATH_PARAMETER: Final = re.compile(r"\{(\w+)\}")
-_NUMBERS: Final = frozenset({"partition", "offset"})
+_NUMBERS: Final = frozenset({"partition", "offset", "reject"})
 _REF: Final = "#/components/schemas/{name}"
 
 

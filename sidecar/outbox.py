@@ -15,7 +15,6 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from log_format.envelope import decode_envelope
 from log_format.errors import FormatError
 from log_format.frame import decode_frame
 from sidecar.backlog import Backlog, Place
@@ -79,6 +78,7 @@ class Outbox:
         self.on_refused: Callable[[Lane, list[Batch], Exception], None] = lambda *_: None
         self.on_ready: Callable[[Lane], None] = lambda _: None
         self.on_drain: Callable[[], None] = lambda: None
+        self.on_ids: Callable[[str, list[bytes], float], None] = lambda *_: None
         self.messages = 0
         self.lost_records = 0
 
@@ -129,6 +129,8 @@ class Outbox:
             places, superseded = backlog.resolve()
             lane = self.on_found(topic, partition, places)
             self.messages += backlog.messages(places)
+            if backlog.ids:
+                self.on_ids(topic, backlog.ids, time.time())
             self._mark(lane, superseded)
         if self.records:
             fields = {"batches": self.records, "messages": self.messages}
@@ -179,8 +181,12 @@ class Outbox:
         backlogs: dict[tuple[str, int], Backlog] = {}
 
         def found(stored: Stored) -> None:
-            producer = decode_envelope(stored.frame).producer
+            frame = decode_frame(stored.frame)
+            producer = frame.envelope.producer
             backlog = backlogs.setdefault((producer.topic, producer.partition), Backlog())
+            ids = frame.columns().id
+            if not ids.all_null:
+                backlog.ids += [identity for identity in ids if identity is not None]
             backlog.add(stored.order, stored.position, stored.written_us, producer.count)
 
         self._files.open(found)

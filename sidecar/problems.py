@@ -4,12 +4,15 @@ from typing import Final
 
 from hosting.problems import Problem, ProblemTable
 from sidecar.errors import (
+    BadAppToken,
     BadMessage,
     BadQuery,
+    Damaged,
     Denied,
     ForeignCaller,
     GatekeeperRefused,
     InDoubt,
+    NotRegistered,
     OverQuota,
     Rejected,
     RingFull,
@@ -25,6 +28,8 @@ PROBLEMS: Final = ProblemTable(
         BadMessage: Problem(400, "bad_message", "Not a message that can be published"),
         BadQuery: Problem(400, "bad_parameter", "A parameter cannot be understood"),
         ForeignCaller: Problem(403, "foreign_caller", "Only this sidecar's own app may call"),
+        NotRegistered: Problem(403, "not_registered", "Publishers must register first"),
+        BadAppToken: Problem(401, "bad_app_token", "The app's token is missing or wrong"),
         TooLarge: Problem(413, "too_large", "Over a size limit"),
         UnknownTopic: Problem(404, "unknown_topic", "No such topic"),
         UnknownMessage: Problem(404, "unknown_message", "No such message"),
@@ -34,6 +39,7 @@ PROBLEMS: Final = ProblemTable(
         RingFull: Problem(503, "ring_full", "Too many messages wait; this one was not sent"),
         SpoolIsFull: Problem(503, "spool_full", "The spool has no room; nothing was taken"),
         InDoubt: Problem(504, "in_doubt", "Sent, and not answered in time"),
+        Damaged: Problem(410, "damaged", "These messages were lost to damage"),
         GatekeeperRefused: Problem(502, "bad_gateway", "A gatekeeper's answer is not understood"),
         Rejected: Problem(502, "rejected", "The log refused the batch"),
     }

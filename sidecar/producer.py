@@ -92,7 +92,7 @@ class ProducerState:
     def _save(self) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         fresh = self._path.with_suffix(".new")
-        with fresh.open("wb") as file:
+        with open(fresh, "wb", opener=_private) as file:
             file.write(msgspec.json.encode(_Saved(self._producer_id, self._reserved)))
             file.flush()
             os.fsync(file.fileno())
@@ -102,3 +102,7 @@ class ProducerState:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)

@@ -15,6 +15,7 @@ from sidecar.backlog import Place
 from sidecar.batch import Ack, Batch, Entry, Kept, Lines, Outcome
 from sidecar.counters import Counters
 from sidecar.deadlines import Deadlines
+from sidecar.dedupe_gate import DedupeGate
 from sidecar.directory import Directory, TopicInfo
 from sidecar.errors import SidecarError, SpoolIsFull, UplinkDown, retry_after
 from sidecar.lane import Lane, LaneLimits, Settled
@@ -51,6 +52,7 @@ class Publisher:
         counters: Counters,
         uplink: Uplink,
         outbox: Outbox,
+        dedupe: DedupeGate,
         reject: RejectSink,
         overflow: Overflow = "wait",
     ) -> None:
@@ -60,6 +62,7 @@ class Publisher:
         self._counters = counters
         self._uplink = uplink
         self._outbox = outbox
+        self._dedupe = dedupe
         self._reject = reject
         self._overflow = overflow
         self._partitioners: dict[str, Partitioner] = {}
@@ -73,7 +76,7 @@ class Publisher:
         uplink.on_lost = self._lost
         outbox.on_found, outbox.on_stored = self._found, self._stored
         outbox.on_refused, outbox.on_ready = self._store_refused, self._ready
-        outbox.on_drain = self._keep_all
+        outbox.on_drain, outbox.on_ids = self._keep_all, dedupe.found_in_spool
 
     async def publish(
         self, payload: Message | Lines, ack: Ack, timeout_s: float, partition: int | None = None
@@ -99,6 +102,12 @@ class Publisher:
 
     def submit(self, entry: Entry, timeout_s: float, partition: int | None = None) -> None:
         """Take responsibility for `entry`: its reply is called, once, in any case."""
+        if isinstance(entry.payload, Message) and entry.payload.id is not None:
+            self._dedupe.pass_on(entry, timeout_s, partition, self._submit, self._wait)
+        else:
+            self._submit(entry, timeout_s, partition)
+
+    def _submit(self, entry: Entry, timeout_s: float, partition: int | None) -> None:
         topic = entry.payload.topic
         if self._directory.known(topic) is None and self._uplink.connected:
             task = asyncio.create_task(self._look_up(entry, timeout_s, partition))
@@ -158,9 +167,13 @@ class Publisher:
         else:
             self._wait_for_room.setdefault(lane, deque()).append(entry)
         if entry.reply is not None:
-            self._deadlines.add(entry, now, timeout_s)
-            if self._sweeper is None:
-                self._sweeper = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)
+            self._wait(entry, timeout_s)
+
+    def _wait(self, entry: Entry, timeout_s: float) -> None:
+        """Answer `entry` when its time is up, if nothing else has by then."""
+        self._deadlines.add(entry, time.monotonic(), timeout_s)
+        if self._sweeper is None:
+            self._sweeper = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)
 
     def _accepted(self, lane: Lane, entry: Entry) -> None:
         entry.accepted = True
@@ -175,6 +188,7 @@ class Publisher:
             result, batch = each.result, each.batch
             if result.verdict is Verdict.COMMITTED:
                 self._counters.committed(batch.producer.count, len(batch.frame))
+                self._dedupe.committed(batch, result.base_offset, result.durability)
                 batch.answer_committed(result.base_offset, result.durability)
             else:
                 self._refuse(batch, result)
@@ -341,7 +355,10 @@ class Publisher:
                 for entry in batch.entries:
                     if entry.ack.detached:
                         entry.answer(Kept(entry.payload.topic, entry.own_id, "spooled"))
-        batch.answer_all(refusal_error(batch, result))
+        error = refusal_error(batch, result)
+        batch.answer_all(error)
+        if not batch.doubtful and result.verdict is not Verdict.COMMITTED_UNPLACED:
+            self._dedupe.batch_refused(batch, error)
 
     def _keep_if_auto(self, entry: Entry) -> None:
         """What waits for the log now settles for the spool, where its `ack` allows that."""
@@ -358,6 +375,11 @@ class Publisher:
             self._sweeper = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)
 
     def _expire(self, entry: Entry) -> None:
+        if entry.follows is not None:
+            kept = Kept(entry.payload.topic, entry.own_id, "spooled")
+            stored = entry.ack is Ack.AUTO and entry.follows.is_stored
+            entry.answer(kept if stored else in_doubt())
+            return
         if not entry.accepted:
             entry.answer(ring_full())
             return

@@ -1,13 +1,16 @@
 """Reading history: pages of messages by offset, through a gatekeeper's `/v1/read`."""
 
 import asyncio
+import random
 from dataclasses import dataclass
 from typing import Final
 
 from log_format.errors import FormatError
 from log_format.frame import iter_frames
+from sidecar.backoff import Backoff
 from sidecar.errors import (
     BadQuery,
+    Damaged,
     Denied,
     GatekeeperRefused,
     OverQuota,
@@ -40,16 +43,25 @@ class Page:
 class Reader:
     """Reads what is in the log. Keeps no state."""
 
-    def __init__(self, gateway: Gateway, uplink: Uplink) -> None:
+    def __init__(self, gateway: Gateway, uplink: Uplink, backoff: Backoff | None = None) -> None:
         self._gateway = gateway
         self._uplink = uplink
+        self._backoff = Backoff() if backoff is None else backoff
 
     async def page(self, topic: str, partition: int, offset: int, limit: int) -> Page:
-        """At most `limit` messages from `offset` on; none where the log ends before it."""
+        """At most `limit` messages from `offset` on; none where the log ends before it.
+
+        Raises Damaged only where the damage begins: what lies before it is a page of its own.
+        """
         messages: list[Rendered] = []
         size = 0
         while len(messages) < limit and size < PAGE_BYTES_MAX:
-            answer = await self._read(topic, partition, offset)
+            try:
+                answer = await self._read(topic, partition, offset)
+            except Damaged:
+                if messages:
+                    break
+                raise
             found = False
             try:
                 for frame in iter_frames(answer.body):
@@ -106,6 +118,7 @@ class Reader:
         """Ask again while the link is broken: a read does no harm twice."""
         loop = asyncio.get_running_loop()
         until = loop.time() + patience_s
+        refusals = 0
         while True:
             try:
                 answer = await self._gateway.ask("GET", "/v1/read", query=query)
@@ -118,6 +131,10 @@ class Reader:
             left = until - loop.time()
             if answer.status != 503 or left <= 0:
                 return answer
+            # The link may hold although this request is refused: then only time can help.
+            refusals += 1
+            chance = random.random()  # noqa: S311 - jitter
+            await asyncio.sleep(min(left, self._backoff.delay_s(refusals, chance)))
             self._uplink.doubt()
             await self._uplink.wait_connected(left)
 
@@ -138,6 +155,9 @@ def refusal_of(answer: Answer) -> SidecarError:
         return Denied(detail, members=kept)
     if answer.status == 404 and code in ("unknown_topic", "unknown_partition"):
         return UnknownTopic(detail)
+    if answer.status == 410 and code == "damaged":
+        kept = {name: members[name] for name in ("first_offset", "next_offset") if name in members}
+        return Damaged(detail, members=kept)
     if answer.status == 429:
         wait = answer.headers.get("retry-after", "1")
         return OverQuota(detail, headers={"Retry-After": wait})

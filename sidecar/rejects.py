@@ -4,6 +4,7 @@ A file of JSON lines that people can read; each line holds a whole batch. It is 
 written, so it is replaced whole when lines are dropped. Blocking; knows no network and no lane.
 """
 
+import dataclasses
 import os
 from base64 import b64decode, b64encode
 from collections.abc import Iterable
@@ -12,7 +13,8 @@ from typing import Any, Final
 
 import msgspec
 
-from log_format.frame import decode_frame
+from log_format.body import encode_body
+from log_format.frame import decode_frame, encode_frame
 from sidecar.batch import Batch
 from sidecar.message import Message
 from sidecar.results import AppendResult
@@ -55,6 +57,28 @@ class Reject(msgspec.Struct, frozen=True):
             )
             for index in range(columns.count)
         ]
+
+    def without_first(self, done: int) -> "Reject":
+        """The same reject with fewer messages."""
+        producer = decode_frame(b64decode(self.frame_base64)).envelope.producer
+        rest = self.records()[done:]
+        times = [message.event_us for message in rest]
+        body = encode_body(
+            times,
+            [message.value for message in rest],
+            ids=[message.id for message in rest],
+            keys=[message.key for message in rest],
+            content_types=[message.content_type for message in rest],
+            headers=[message.headers for message in rest],
+        )
+        part = dataclasses.replace(
+            producer,
+            count=len(rest),
+            first_event_us=times[0],
+            greatest_event_us=max(times),
+        )
+        frame = b64encode(encode_frame(part, body)).decode()
+        return msgspec.structs.replace(self, messages=len(rest), frame_base64=frame)
 
 
 _FILE: Final = "rejects.jsonl"
@@ -130,6 +154,13 @@ class RejectFile:
             except msgspec.MsgspecError:
                 break
         return rejects
+
+    def keep_rest(self, reject: Reject, done: int) -> None:
+        """The first `done` messages of a reject were published: keep only the others."""
+        rest = reject.without_first(done)
+        rows = [rest if row.id == reject.id else row for row in self.list()]
+        self._replace(b"".join(msgspec.json.encode(row) + b"\n" for row in rows))
+        self.messages = sum(row.messages for row in rows)
 
     def drop(self, ids: Iterable[int]) -> int:
         """Forget these; how many there were."""

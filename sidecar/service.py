@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from dataclasses import dataclass
+from functools import partial
 
 from aiohttp import web
 
@@ -12,12 +13,15 @@ from hosting.lifecycle import Readiness, Service
 from hosting.metrics import HttpMetrics, new_registry
 from hosting.tls import ReloadingContexts, TlsFiles
 from hosting.web import DRAINING, HttpLimits, HttpSite
-from sidecar.app import json_response, make_app
+from sidecar.app import json_response, make_app, read_app_token
 from sidecar.batch import Batch
 from sidecar.broker_site import BrokerSite
 from sidecar.config import SidecarConfig
 from sidecar.counters import Counters
 from sidecar.credentials import CredentialSource
+from sidecar.dedupe import DedupeWindow
+from sidecar.dedupe_gate import DedupeGate
+from sidecar.dedupe_journal import DedupeJournal
 from sidecar.directory import Directory
 from sidecar.fast_publish import FastFront
 from sidecar.gateway import Gateway
@@ -26,14 +30,18 @@ from sidecar.http_many import ManyHandlers
 from sidecar.http_publish import PublishHandlers, make_patience
 from sidecar.http_publish_stream import StreamHandlers
 from sidecar.http_read import ReadHandlers
+from sidecar.http_register import RegisterHandlers
+from sidecar.http_rejects import RejectHandlers
 from sidecar.http_topics import TopicHandlers
 from sidecar.http_whoami import whoami_handler
+from sidecar.id_search import find_id
 from sidecar.lane import LaneLimits
 from sidecar.oauth import Client
 from sidecar.outbox import Outbox
 from sidecar.producer import ProducerState
 from sidecar.publisher import Publisher
 from sidecar.reader import Reader
+from sidecar.registrations import Registrations
 from sidecar.rejects import RejectFile
 from sidecar.results import AppendResult
 from sidecar.start import Start
@@ -83,6 +91,11 @@ def assemble(config: SidecarConfig) -> Assembly:
         segment_bytes=config.spool.segment_bytes,
         drain_bytes_per_s=config.spool.drain_bytes_per_s,
     )
+    dedupe = DedupeGate(
+        DedupeWindow(config.dedupe.ids_max, config.dedupe.age),
+        DedupeJournal(config.data, config.dedupe.ids_max),
+        partial(find_id, gateway),
+    )
     rejects = RejectFile(config.data, config.spool.rejects_bytes_max)
     rejects.open()
     publisher = Publisher(
@@ -97,6 +110,7 @@ def assemble(config: SidecarConfig) -> Assembly:
         counters,
         uplink,
         outbox,
+        dedupe,
         lambda batch, result: _keep_reject(rejects, batch, result),
         config.overflow,
     )
@@ -105,9 +119,16 @@ def assemble(config: SidecarConfig) -> Assembly:
         return TopicStream(gateway, credentials, topic, start, limits.stream_bytes_max)
 
     patience = make_patience(limits.timeout, limits.timeout_max)
-    publishing = PublishHandlers(publisher, patience, limits.message_bytes_max)
-    many = ManyHandlers(publisher, patience, limits.message_bytes_max)
-    streaming = StreamHandlers(publisher, patience, limits.message_bytes_max)
+    registrations = Registrations(config.data)
+    registrations.open()
+    registering = RegisterHandlers(registrations, gateway, required=config.require_registration)
+    given = (publisher, patience, limits.message_bytes_max, registering.check)
+    publishing, many, streaming = (
+        PublishHandlers(*given),
+        ManyHandlers(*given),
+        StreamHandlers(*given),
+    )
+    rejecting = RejectHandlers(rejects, publisher, limits.timeout)
     reader = Reader(gateway, uplink)
     reading = ReadHandlers(reader, directory, open_stream, counters, limits.streams_max)
     topics = TopicHandlers(gateway, directory)
@@ -142,12 +163,21 @@ def assemble(config: SidecarConfig) -> Assembly:
             "delete_topic": topics.delete_topic,
             "status": show_status,
             "whoami": whoami_handler(gateway),
+            "register_publisher": registering.register_publisher,
+            "deregister_publisher": registering.deregister_publisher,
+            "list_registrations": registering.list_registrations,
+            "list_rejects": rejecting.list_rejects,
+            "retry_reject": rejecting.retry_reject,
+            "drop_reject": rejecting.drop_reject,
         },
         guard,
+        read_app_token(config.app_token),
     )
     registry = new_registry()
     registry.register(StatusCollector(status))
-    service = Service("sidecar", components=[contexts, credentials, gateway, outbox, uplink])
+    service = Service(
+        "sidecar", components=[contexts, credentials, gateway, dedupe, outbox, uplink]
+    )
     add_health_routes(app, service, registry)
     front = FastFront(
         publisher,
@@ -164,7 +194,8 @@ def assemble(config: SidecarConfig) -> Assembly:
         config.listen,
         limits=HttpLimits(body_s_max=BODY_S_MAX, connections_max=limits.connections_max),
         metrics=HttpMetrics(registry),
-        front=front.wrap,
+        # The fast front reads neither tokens nor registrations.
+        front=None if config.app_token or config.require_registration else front.wrap,
     )
     service.add(site)
     service.add(front)

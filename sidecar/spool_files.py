@@ -225,7 +225,7 @@ class SpoolFiles:
         descriptor = None
         try:
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
-            self._files.write(descriptor, SEGMENT_MAGIC)
+            self._write_whole(descriptor, SEGMENT_MAGIC)
             self._files.sync(descriptor)
             sync_folder(self._folder)
         except OSError as error:
@@ -242,9 +242,7 @@ class SpoolFiles:
         if descriptor is None:
             raise SpoolFailed("the spool is closed")
         try:
-            view = memoryview(data)
-            while view:
-                view = view[self._files.write(descriptor, view) :]
+            self._write_whole(descriptor, data)
         except OSError as error:
             self._take_back(descriptor, segment.size)
             raise self._refused(error) from error
@@ -255,6 +253,12 @@ class SpoolFiles:
             self.failed = f"the spool could not be synced: {error}; restart the sidecar"
             raise SpoolFailed(self.failed) from error
         segment.size += len(data)
+
+    def _write_whole(self, descriptor: int, data: bytes) -> None:
+        """The operating system may take less than it is given."""
+        view = memoryview(data)
+        while view:
+            view = view[self._files.write(descriptor, view) :]
 
     def _take_back(self, descriptor: int, size: int) -> None:
         try:

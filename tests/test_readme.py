@@ -2,7 +2,11 @@
 
 import json
 import re
+import socket
 import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +18,19 @@ STREAM_S = 3
 """A subscription never ends by itself; what is there already arrives at once."""
 
 
+def lines(text: str) -> list[str]:
+    """The lines of the shell blocks in a part of the README, in order."""
+    blocks = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+    return [line.strip() for block in blocks for line in block.splitlines()]
+
+
+def section(title: str) -> str:
+    return README.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+
+
 def commands(begin: str) -> list[str]:
-    """The commands of the README's shell blocks that begin with a word, in order."""
-    blocks = re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
-    lines = [line.strip() for block in blocks for line in block.splitlines()]
-    return [line for line in lines if line.startswith(begin)]
+    """The commands of the README that begin with a word, in order."""
+    return [line for line in lines(README) if line.startswith(begin)]
 
 
 def paste(line: str, url: str) -> str:
@@ -36,8 +48,9 @@ def last_data(events: str) -> Any:
 
 @pytest.fixture(scope="module")
 def answers(mesh: Any) -> list[str]:
-    """What each of the README's curl lines of the first page printed, in order."""
-    return [paste(line, mesh.url) for line in commands("curl")]
+    """What each of the curl lines of the first sections printed, in order."""
+    pasted = [*lines(section("A first message")), *lines(section("A denial"))]
+    return [paste(line, mesh.url) for line in pasted]
 
 
 def test_the_first_message_is_published_received_and_pulled(answers: list[str]) -> None:
@@ -64,6 +77,79 @@ def test_the_denial_is_explained(answers: list[str]) -> None:
     assert (denied["status"], denied["code"]) == (403, "denied")
     assert denied["decision_id"]
     assert "forbidden" in denied["detail"]
+
+
+class TwoServices:
+    """The lines of "Two services", pasted one after the other, on ports that are free."""
+
+    def __init__(self, mesh: Any) -> None:
+        self._mesh = mesh
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self._port = free.getsockname()[1]
+
+    def moved(self, line: str) -> str:
+        line = line.replace("localhost:9000", self._mesh.url.removeprefix("http://"))
+        line = line.replace("localhost:9010", f"localhost:{self._port}")
+        line = line.replace("service add payments", f"service add payments --port {self._port}")
+        return line.replace(".venv/bin/sidegate", f"{sys.executable} -P -m sidegate")
+
+    def start(self, line: str) -> "subprocess.Popen[str]":
+        """A line that stays in its terminal."""
+        return subprocess.Popen(
+            ["sh", "-c", f"exec {self.moved(line)}"],
+            cwd=self._mesh.state.parent,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def paste(self, line: str) -> str:
+        done = subprocess.run(
+            ["sh", "-c", self.moved(line)],
+            cwd=self._mesh.state.parent,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.stdout
+
+    def until_connected(self) -> None:
+        end = time.monotonic() + 30
+        while '"uplink":"connected"' not in self.paste("curl -s localhost:9010/status"):
+            assert time.monotonic() < end
+            time.sleep(0.05)
+
+
+def test_two_services_meet_are_told_apart_and_a_denial_is_mended(
+    start_mesh: Callable[..., Any],
+) -> None:
+    mesh = start_mesh()
+    mesh.wait_for("ready")
+    shell = TwoServices(mesh)
+    add, sidecar, subscribe, publish, denied, explain, allow, again = lines(section("Two services"))
+    added = shell.paste(add)
+    assert "The running mesh knows it." in added
+    assert "sidecar --config .sidegate/payments.yaml" in added
+    running = shell.start(sidecar)
+    shell.until_connected()
+    reading = shell.start(subscribe)
+    try:
+        assert reading.stdout is not None
+        assert reading.stdout.readline()  # Its first sign of life: it is subscribed.
+        assert json.loads(shell.paste(publish))["durability"] == "committed"
+        received = next(line for line in reading.stdout if line.startswith("data: "))
+        assert json.loads(received.removeprefix("data: "))["principal"] == "dev-app"
+        assert json.loads(shell.paste(denied))["code"] == "denied"
+        shown = re.search(r"```\n(DENIED.*?)\n…\n(to allow.*?)\n```", README, re.DOTALL)
+        assert shown is not None
+        explained = shell.paste(explain).splitlines()
+        assert (explained[0], explained[-1]) == shown.groups()
+        shell.paste(allow)
+        assert json.loads(shell.paste(again))["durability"] == "committed"
+    finally:
+        for process in (reading, running):
+            process.terminate()
+            process.communicate()
 
 
 def test_every_command_that_the_readme_names_exists() -> None:

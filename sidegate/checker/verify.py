@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from log_format.layout import SEGMENT_SUFFIX, parse_segment_name
+from sidegate.checker.checkpoint import synced_leaves
 from sidegate.checker.findings import Finding, SegmentSummary, offset_gap
 from sidegate.checker.segment import check_segment
 
@@ -61,11 +62,14 @@ def verify_log(
     folder: Path, *, root: Path, jobs: int | None = None, progress: Callable[[int], None]
 ) -> LogReport:
     """Check every segment of `folder` and what holds between them; `progress` gets bytes done."""
+    # Before the segments: while the core runs, it may move on between the two looks.
+    synced = synced_leaves(folder)
     paths = segments_of(folder)
     names = [str(path.relative_to(root)) for path in paths]
     report = LogReport(str(folder.relative_to(root)) if folder != root else str(folder))
     summaries = list(_check_all(paths, names, jobs or os.cpu_count() or 1, progress))
     _join(report, summaries)
+    report.findings.extend(_cut_off(summaries, synced))
     report.findings.extend(_foreign_files(folder, root))
     return report
 
@@ -159,6 +163,19 @@ def _torn(summary: SegmentSummary, *, last: bool) -> list[Finding]:
     position = summary.size - summary.torn_bytes
     text = f"the last {summary.torn_bytes} bytes are not a whole batch, and later segments exist"
     return [Finding("truncated", summary.file, position, text)]
+
+
+def _cut_off(summaries: list[SegmentSummary], synced: int | None) -> list[Finding]:
+    """Leaves that the last checkpoint proves to have been synced, and that are not there."""
+    ends = [summary.next_leaf for summary in summaries if summary.next_leaf is not None]
+    end = max(ends, default=0)
+    if synced is None or end >= synced:
+        return []
+    text = (
+        f"ends before leaf {end}, and the checkpoint beside it proves that {synced} leaves were"
+        " synced: the end of the log is missing"
+    )
+    return [Finding("cut_off", summaries[-1].file, None, text)]
 
 
 def _foreign_files(folder: Path, root: Path) -> Iterator[Finding]:

@@ -80,8 +80,8 @@ def _print_report(report: "LogReport") -> None:
         click.echo(f"  {report.bodies_removed} bodies were removed by retention")
     if report.torn_bytes:
         click.echo(
-            f"  the last {report.torn_bytes} bytes are an incomplete batch that was never"
-            " acknowledged; the core cuts them when it starts"
+            f"  the last {report.torn_bytes} bytes are an incomplete batch, as a crash leaves one"
+            " that was not acknowledged yet; the core sees to them when it starts"
         )
     if not report.findings:
         click.secho("  sound", fg="green")
@@ -131,6 +131,9 @@ def dump(path: Path, *, batches: bool, as_json: bool, **chosen: Any) -> None:
                 for batch in dump_segment(segment, wanted, records=not batches):
                     damaged = damaged or "damage" in batch
                     click.echo(json.dumps(batch) if as_json else _readable(batch))
+    except BrokenPipeError:
+        # Whoever reads this, `head` perhaps, has seen enough; click ends the command quietly.
+        raise
     except (CannotCheckError, OSError) as error:
         click.echo(f"Could not read: {error}", err=True)
         sys.exit(COULD_NOT_RUN)

@@ -94,6 +94,7 @@ class Running:
     def write_record(self, document: dict[str, Any]) -> None:
         """Replace the record in one step."""
         fresh = self.folder / ".up.json"
+        fresh.touch(mode=0o600)
         fresh.write_text(json.dumps(document, indent=2) + "\n")
         fresh.replace(self.record_file)
 

@@ -10,12 +10,15 @@ from typing import Any
 
 import pytest
 from aiohttp import ClientError, ClientSession, TCPConnector, WSServerHandshakeError
+from aiohttp.test_utils import TestClient, TestServer
+from aiohttp.web import Application, Request, Response
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from core_log.admission import (
     Admission,
     NotAdmitted,
+    admission_middleware,
     admit_certificate,
     admit_uid,
     peer_uid,
@@ -173,3 +176,23 @@ async def tls_core(start_core: Any) -> Any:
 @pytest.fixture
 def other_authority(certificates: Any, tmp_path: Path) -> Any:
     return type(certificates)(tmp_path, "other-ca")
+
+
+async def test_who_is_refused_is_told_once_in_a_while_and_counted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def serve(_: Request) -> Response:
+        return Response()
+
+    at = [NOW]
+    app = Application(middlewares=[admission_middleware(ADMISSION, now=lambda: at[0])])
+    app.router.add_get("/", serve)
+    async with TestClient(TestServer(app)) as client:
+        for seconds in (0, 1, 2, 11):
+            at[0] = NOW + timedelta(seconds=seconds)
+            # Without hosting's table around it, a refusal is aiohttp's bare 500.
+            assert (await client.get("/")).status == 500
+    lines = [record for record in caplog.records if record.name == "sidegate.core"]
+    assert [line.__dict__["fields"]["refused"] for line in lines] == [1, 3]
+    assert "no client certificate" in lines[0].__dict__["fields"]["reason"]
+    assert lines[0].levelname == "WARNING"

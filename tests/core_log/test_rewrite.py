@@ -154,6 +154,12 @@ def test_a_segment_that_cannot_be_read_stays_as_it_is(sample: Any) -> None:
         head_of(sample.segment)
 
 
+def test_a_file_that_was_cut_short_is_not_copied(sample: Any) -> None:
+    sample.path.write_bytes(sample.path.read_bytes()[:-100])
+    with pytest.raises(RewriteGivenUp, match="shorter"):
+        sample.rewrite(of_orders)
+
+
 def test_a_damaged_head_is_not_carried_on(sample: Any) -> None:
     assert head_of(sample.segment) == HEAD
     data = bytearray(sample.path.read_bytes())

@@ -1,6 +1,7 @@
 """The decision log's producer: the same one across restarts, with an epoch that only rises."""
 
 import json
+import stat
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,12 @@ def test_the_epoch_is_on_disk_before_it_is_used(tmp_path: Path) -> None:
         "producer_id": taken.producer_id,
         "epoch": taken.epoch,
     }
+
+
+def test_the_file_is_private(tmp_path: Path) -> None:
+    path = tmp_path / "audit-producer.json"
+    next_epoch(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 def test_after_the_last_epoch_comes_a_new_producer(tmp_path: Path) -> None:

@@ -169,8 +169,8 @@ async def test_a_reader_that_does_not_take_its_answer_is_cut_off(
     size = 40_000_000
     mesh = await new_mesh(limits={"body_timeout": 0.3, "read_bytes_max": size})
     writer = mesh.caller()
-    for number in range(8):
-        await writer.append(frame("archive", values=(bytes(size // 8),), sequence=number))
+    for number in range(40):
+        await writer.append(frame("archive", values=(bytes(size // 40),), sequence=number))
     reader = mesh.caller("reader", "reader")
     async with reader.session.get(
         "/v1/read?topic=archive&offset=0&max_bytes=40000000", headers=reader.headers

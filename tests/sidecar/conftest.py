@@ -215,6 +215,8 @@ class FakeGatekeeper:
     def __init__(self, log: FakeLog, authority: Authority, spiffe_id: str = GATEKEEPER_ID) -> None:
         self.log = log
         self.failures: list[str | int] = []
+        self.read_failures: list[web.Response] = []
+        """Answers to the next reads, in place of frames."""
         self.core_down = False
         self.hang: asyncio.Event | None = None
         self.requests: list[tuple[str, str]] = []
@@ -222,6 +224,7 @@ class FakeGatekeeper:
         self.tokens: list[str] = []
         self.refused_tokens: set[str] = set()
         self.credits: list[int] = []
+        self.unreadable: set[str] = set()
         self._sockets: set[web.WebSocketResponse] = set()
         app = web.Application(client_max_size=64 * 1024 * 1024, middlewares=[self._admit])
         app.router.add_post("/v1/append", self._append)
@@ -231,6 +234,7 @@ class FakeGatekeeper:
         app.router.add_get("/v1/whoami", self._whoami)
         app.router.add_route("*", "/v1/topics", self._topics)
         app.router.add_route("*", "/v1/topics/{name}", self._topic)
+        app.router.add_get("/v1/topics/{name}/offsets", self._offsets)
         name = spiffe_id.rpartition("/")[2]
         context = authority.server_context(authority.issue(f"server-{name}", spiffe_id))
         self.listening = Listening(app, context)
@@ -282,6 +286,8 @@ class FakeGatekeeper:
     async def _read(self, request: web.Request) -> web.Response:
         query = request.query
         key = (query["topic"], int(query["partition"]))
+        if self.read_failures:
+            return self.read_failures.pop(0)
         if key[0] not in self.log.topics:
             return problem(404, "unknown_topic", f"no topic {key[0]}")
         offset, size, chunks = int(query["offset"]), 0, []
@@ -389,6 +395,23 @@ class FakeGatekeeper:
             return problem(409, "topic_exists", "it exists with other settings")
         self.log.topics[wanted["name"]] = wanted
         return web.json_response(wanted, status=200 if known else 201)
+
+    async def _offsets(self, request: web.Request) -> web.Response:
+        name = request.match_info["name"]
+        if name not in self.log.topics:
+            return problem(404, "unknown_topic", f"no topic {name}")
+        if name in self.unreadable:
+            return problem(403, "denied", "you may not read it")
+        rows = [
+            {
+                "partition": each,
+                "start_offset": 0,
+                "end_offset": self.log.ends.get((name, each), 0),
+                "offset": 0,
+            }
+            for each in range(self.log.topics[name]["partitions"])
+        ]
+        return web.json_response({"partitions": rows})
 
     async def _topic(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]

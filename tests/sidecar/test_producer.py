@@ -97,7 +97,8 @@ def test_a_damaged_file_stops_the_start_and_says_what_to_do(path, text):
     assert path.read_bytes() == text
 
 
-def test_the_folder_is_private_and_no_half_written_file_is_left(path):
+def test_folder_and_file_are_private_and_no_half_written_file_is_left(path):
     ProducerState(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     assert [each.name for each in path.parent.iterdir()] == ["producer.json"]

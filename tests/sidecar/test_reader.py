@@ -4,12 +4,14 @@ import asyncio
 import json
 
 import pytest
+from aiohttp.web import Response, json_response
 
 from log_format.frame import decode_frame
 from sidecar.answer_parser import Answer
 from sidecar.backoff import Backoff
 from sidecar.errors import (
     BadQuery,
+    Damaged,
     Denied,
     GatekeeperRefused,
     OverQuota,
@@ -140,6 +142,43 @@ async def test_a_read_waits_for_a_core_that_restarts(mesh, sidecar, reading_in_v
     assert offsets(await reading) == [0]
 
 
+async def test_a_gatekeeper_that_answers_and_refuses_is_asked_again_with_growing_waits(
+    mesh, sidecar, link
+):
+    waits = []
+
+    class Noted(Backoff):
+        def delay_s(self, failures, chance):
+            waits.append(failures)
+            return 0.0
+
+    await fill(sidecar, 1)
+    mesh.gatekeeper.read_failures = [
+        json_response({"code": "audit_unavailable"}, status=503) for _ in range(3)
+    ]
+    reader = Reader(*link, backoff=Noted())
+    assert offsets(await reader.page("orders", 0, 0, 1)) == [0]
+    assert waits == [1, 2, 3]
+
+
+async def test_what_can_be_read_before_damage_is_read_and_the_damage_says_where_to_go_on(
+    mesh, sidecar, reader
+):
+    await fill(sidecar, 1)
+    extent = {"topic": "orders", "partition": 0, "first_offset": 1, "next_offset": 5}
+    lost = {"code": "damaged", "detail": "offsets 1 to 4 cannot be read", **extent}
+    mesh.gatekeeper.read_failures = [
+        Response(body=mesh.log.frames["orders", 0][0][1]),
+        json_response(lost, status=410),
+        json_response(lost, status=410),
+    ]
+    page = await reader.page("orders", 0, 0, 1000)
+    assert (offsets(page), page.next_offset) == ([0], 1)
+    with pytest.raises(Damaged, match="offsets 1 to 4") as caught:
+        await reader.page("orders", 0, 1, 1000)
+    assert caught.value.members == {"first_offset": 1, "next_offset": 5}
+
+
 def answer(status, headers=None, **members):
     return Answer(status, headers or {}, json.dumps(members).encode())
 
@@ -151,6 +190,7 @@ def answer(status, headers=None, **members):
         (404, "unknown_topic", UnknownTopic),
         (404, "unknown_partition", UnknownTopic),
         (404, "no_such_route", GatekeeperRefused),
+        (410, "damaged", Damaged),
         (429, "over_quota", OverQuota),
         (400, "bad_request", BadQuery),
         (413, "too_large", BadQuery),

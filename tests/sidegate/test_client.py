@@ -21,6 +21,15 @@ class TestConnection:
         assert asked.document == {"topic": "orders", "message": "é"}
         assert asked.headers["Content-Type"] == "application/json"
 
+    def test_bytes_are_sent_as_they_are(self, peer: Any) -> None:
+        peer.answer("POST /token", 200, {})
+        form = {"Content-Type": "application/x-www-form-urlencoded"}
+        with Connection(peer.url) as connection:
+            assert connection.request("POST", "/token", b"a=1&b=2", form).ok
+        (asked,) = peer.asked
+        assert asked.body == b"a=1&b=2"
+        assert asked.headers["Content-Type"] == form["Content-Type"]
+
     def test_one_connection_serves_many_questions(self, peer: Any) -> None:
         peer.answer("GET /status", 200, {})
         with Connection(peer.url) as connection:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from core_log.checkpoint import Checkpoint, save_checkpoint
+from core_log.files import OsFiles
 from log_format.envelope import decode_envelope, without_body
 from log_format.layout import SEGMENT_HEAD_BYTES
 from sidegate.checker.verify import (
@@ -82,6 +84,24 @@ def test_an_incomplete_last_batch_is_a_torn_tail_and_not_a_finding(write_log: Wr
     report = check(root)
     assert report.findings == []
     assert report.torn_bytes == 50
+
+
+def test_an_end_that_is_gone_although_it_was_synced_is_found(write_log: WriteLog) -> None:
+    root = write_log()
+    folder = root / "data" / "core"
+    path = segments_of(folder)[2]
+    leaves = sum(len(frame_positions(each)) for each in segments_of(folder))
+    checkpoint = Checkpoint(bytes(16), leaves, 0, 64, 0, 0, [], [], [])
+    save_checkpoint(OsFiles(), folder, checkpoint)
+    assert check(root).findings == []
+    last = frame_positions(path)[-1]
+    for length in (last + 50, last):
+        path.write_bytes(path.read_bytes()[:length])
+        (finding,) = check(root).findings
+        assert finding.kind == "cut_off"
+        assert f"{leaves} leaves were synced" in finding.text
+    path.unlink()
+    assert kinds(check(root)) == {"cut_off"}
 
 
 def test_a_removed_segment_and_a_removed_batch_are_named(write_log: WriteLog) -> None:

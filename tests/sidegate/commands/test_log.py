@@ -1,6 +1,9 @@
 """`sidegate log` on the log of a real mesh, while it runs."""
 
 import json
+import os
+import subprocess
+import sys
 from typing import Any
 
 from click.testing import CliRunner, Result
@@ -43,3 +46,17 @@ def test_a_folder_without_a_log_says_what_to_do(tmp_path: Any) -> None:
         done = run(command, str(tmp_path / "none"))
         assert done.exit_code == 2
         assert "make up" in done.output
+
+
+def test_a_reader_that_has_seen_enough_ends_a_dump_quietly(mesh: Any, topic: str) -> None:
+    assert mesh.publish(topic, {"n": 1})[0] == 200
+    command = [sys.executable, "-m", "sidegate", "log", "dump", str(mesh.state)]
+    # A pipe whose reader is gone before the first line is written.
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        result = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, check=False)
+    finally:
+        os.close(writing)
+    assert result.returncode == 1
+    assert result.stderr == b""

@@ -1,5 +1,7 @@
 import json
 import socket
+import subprocess
+import sys
 from typing import Any
 
 DEAD = "http://127.0.0.1:1"
@@ -43,6 +45,26 @@ def test_a_sidecar_that_is_no_address_is_named(command: Any) -> None:
     result = command("topics", "list", "--url", "9000")
     assert result.returncode == 2
     assert "'9000'" in result.stderr
+
+
+def test_a_command_that_is_shown_can_be_pasted(command: Any) -> None:
+    environ = {"PATH": "/nonexistent"}
+    shown = command("service", "list", environ=environ).stdout
+    assert f"{sys.executable} -m sidegate service add NAME" in shown
+    script = command.folder / "bin" / "sidegate"
+    script.parent.mkdir()
+    script.write_text(f"#!{sys.executable}\nfrom sidegate.__main__ import main\nmain()\n")
+    script.chmod(0o755)
+    for path, name in (("/nonexistent", "bin/sidegate"), (str(script.parent), "sidegate")):
+        result = subprocess.run(
+            ["bin/sidegate", "service", "list"],
+            cwd=command.folder,
+            env={"PATH": path},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert f"`{name} service add NAME`" in result.stdout
 
 
 def test_no_default_port_is_used_by_these_tests() -> None:

@@ -250,3 +250,12 @@ def test_the_metadata_is_valid_by_rfc_8414(issuer: Issuer) -> None:
     metadata.validate()
     assert metadata["issuer"] == URL
     assert metadata["tls_client_certificate_bound_access_tokens"] is True
+
+
+def test_clients_are_replaced_while_it_runs(issuer: Issuer, certificates: dict[str, bytes]) -> None:
+    form = {**FORM, "client_id": "other"}
+    assert ask(issuer, form, certificates["other"]).status == 400
+    issuer.replace_clients([Client("other", OTHER.spiffe_id, ("log.audit",))])
+    assert ask(issuer, form, certificates["other"]).status == 200
+    assert ask(issuer, FORM, certificates["app"]).document["error"] == "invalid_client"
+    assert issuer.metadata()["scopes_supported"] == ["log.audit"]

@@ -28,6 +28,13 @@ def test_a_sound_file_is_read(tmp_path: Path) -> None:
     assert config.clients["dev-app"].scopes == ("log.publish",)
 
 
+def test_clients_may_be_in_a_file_of_their_own_but_must_be_somewhere(tmp_path: Path) -> None:
+    config = load(tmp_path, clients={}, clients_file="clients.yaml")
+    assert config.clients_file == tmp_path / "clients.yaml"
+    with pytest.raises(ConfigError, match="name at least one client here, or a clients_file"):
+        load(tmp_path, clients={})
+
+
 def test_it_runs_nowhere_but_in_development(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="must be development"):
         load(tmp_path, environment="production")

@@ -1,4 +1,5 @@
 import os
+import stat
 import subprocess
 import sys
 import threading
@@ -50,6 +51,7 @@ def test_what_runs_is_seen_by_others_and_gone_when_it_ends(running: Running) -> 
     try:
         assert running.is_up()
         assert running.record() == {"pid": process.pid}
+        assert stat.S_IMODE(running.record_file.stat().st_mode) == 0o600
     finally:
         end(process)
     assert not running.is_in_use()
