@@ -1,6 +1,6 @@
 """Batches and lines over HTTP."""
 
-import asyncio
+import io
 
 import pytest
 
@@ -77,26 +77,27 @@ async def test_a_streamed_body_of_any_length_goes_through_in_order(mesh, sidecar
 
 
 async def test_a_refusal_reports_what_was_committed_and_the_line_that_failed(mesh, sidecar):
-    await sidecar.publish({"topic": "t", "message": 0})
     lines = [b"%0500d" % number for number in range(3000)]
-    mesh.gatekeeper.failures += [None, "denied", "denied", "denied", "denied"]
-    mesh.gatekeeper.failures = [0 if each is None else each for each in mesh.gatekeeper.failures]
-    mesh.gatekeeper.failures.pop(0)
 
     async def body():
-        for at in range(0, len(lines), 100):
-            yield b"\n".join(lines[at : at + 100]) + b"\n"
-            await asyncio.sleep(0)
+        yield b"\n".join(lines[:1200]) + b"\n"
+        # The first block is committed before the policy changes.
+        await sidecar.until(lambda: bool(mesh.log.values("t")))
+        mesh.gatekeeper.failures += ["denied"] * 10
+        yield b"\n".join(lines[1200:])
 
     status, problem = await post(sidecar, "/publish/t/lines", body())
+    committed = mesh.log.values("t")
     assert (status, problem["code"]) == (403, "denied")
-    assert problem["line"] == 0
-    assert problem["published"]["count"] + 1 == len(mesh.log.values("t"))
+    assert 0 < len(committed) < 3000
+    assert committed == lines[: len(committed)]
+    assert problem["published"]["count"] == len(committed)
+    assert problem["line"] == len(committed)
 
 
 async def test_a_line_over_the_limit_is_413_and_what_came_before_it_is_told(mesh, sidecar):
     body = b"a\n" * 400_000 + b"x" * (2 << 20) + b"\nb\n"
-    status, problem = await post(sidecar, "/publish/t/lines", body)
+    status, problem = await post(sidecar, "/publish/t/lines", io.BytesIO(body))
     assert status == 413
     assert problem["line"] == 400_000
     assert problem["published"]["count"] == len(mesh.log.values("t"))
