@@ -1,9 +1,11 @@
 """The disk-space policy: keep a reserve, refuse in time, come back without help.
 
-Imports the file layer and the clock. Decides from numbers alone; it writes nothing.
+Imports the file layer and the clock. Decides from numbers alone; it writes nothing but a log line
+when the disk has become full and when there is room again.
 """
 
 import errno
+import logging
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +20,8 @@ RECHECK_S: Final = 0.25
 
 LOOK_S: Final = 1.0
 """How old the number may be while there is room: others write to the same disk too."""
+
+_log = logging.getLogger("sidegate.core.log")
 
 
 class Space:
@@ -51,10 +55,7 @@ class Space:
         self._looked_at = self._clock.monotonic()
         self._refused = False
         self.free = self._files.free_bytes(self._directory)
-        if self.full:
-            self.full = self.free < self._reserve + self._margin
-        else:
-            self.full = self.free < self._reserve
+        self._become(full=self.free < self._reserve + (self._margin if self.full else 0))
 
     def took(self, length: int) -> None:
         """So much was appended. Looks again when that matters, and every now and then."""
@@ -69,7 +70,14 @@ class Space:
         """A write found no room, whatever the file system says of itself."""
         self._looked_at = self._clock.monotonic()
         self._refused = True
-        self.full = True
+        self._become(full=True)
+
+    def _become(self, *, full: bool) -> None:
+        changed, self.full = full != self.full, full
+        if changed and full:
+            _log.error("the disk is full, appends are refused: %s", self.refusal())
+        elif changed:
+            _log.warning("there is room again, appends go on: %d bytes are free", self.free)
 
     def may_append(self, *, of_system: bool = False) -> bool:
         """True if there is room; while full, looks again from time to time.

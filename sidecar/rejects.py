@@ -133,6 +133,10 @@ class RejectFile:
             while view:
                 view = view[os.write(descriptor, view) :]
             os.fsync(descriptor)
+        except OSError:
+            # Half a line would spoil the next one, which is appended to it.
+            os.ftruncate(descriptor, self._size)
+            raise
         finally:
             os.close(descriptor)
         if fresh:
@@ -144,7 +148,7 @@ class RejectFile:
         return True
 
     def list(self) -> list[Reject]:
-        """All rejects, oldest first."""
+        """All rejects that can be read, oldest first."""
         if not self._path.exists():
             return []
         rejects = []
@@ -152,7 +156,8 @@ class RejectFile:
             try:
                 rejects.append(msgspec.json.decode(line, type=Reject))
             except msgspec.MsgspecError:
-                break
+                # Torn by a crash, or damaged: that costs no other line.
+                continue
         return rejects
 
     def keep_rest(self, reject: Reject, done: int) -> None:

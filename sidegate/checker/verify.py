@@ -47,7 +47,11 @@ def find_logs(root: Path) -> list[Path]:
     """Every folder at or below `root` that holds segments."""
     if not root.is_dir():
         raise CannotCheckError(f"{root} is not a folder; name one that holds a log, or run make up")
-    folders = sorted({path.parent for path in root.rglob(f"*{SEGMENT_SUFFIX}")})
+    folders = sorted(
+        Path(folder)
+        for folder, _folders, names in os.walk(root, followlinks=True)
+        if any(name.endswith(SEGMENT_SUFFIX) for name in names)
+    )
     if not folders:
         raise CannotCheckError(f"{root} holds no log: no *{SEGMENT_SUFFIX} file lies below it")
     return folders

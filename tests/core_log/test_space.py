@@ -103,3 +103,17 @@ def test_nobody_may_append_once_a_write_has_found_no_room(
     manual_clock.seconds += RECHECK_S
     assert not space.may_append()
     assert space.may_append(of_system=True)
+
+
+def test_a_full_disk_and_its_end_are_each_logged_once(
+    room: Any, space: Any, manual_clock: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    room.free = 900
+    for _ in range(3):
+        space.took(300)
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    assert "appends are refused" in caplog.text
+    room.free = 5000
+    manual_clock.seconds += RECHECK_S
+    assert space.may_append()
+    assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]

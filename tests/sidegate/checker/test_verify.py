@@ -183,3 +183,11 @@ def test_the_command_exits_0_when_sound_1_with_findings_2_when_it_could_not_run(
     missing = run_verify(str(tmp_path / "nowhere"))
     assert missing.returncode == 2
     assert "not a folder" in missing.stderr
+
+
+def test_a_log_behind_a_symbolic_link_is_found(write_log: WriteLog, tmp_path: Path) -> None:
+    data = write_log() / "data"
+    state = tmp_path / "state"
+    state.mkdir()
+    (state / "data").symlink_to(data)
+    assert check(state).batches == 12
