@@ -16,10 +16,11 @@ from log_format.body import encode_body
 from log_format.envelope import new_envelope
 from log_format.frame import Frame, body_padding, decode_frame
 from log_format.parts import Producer
-from log_format.sequence import SEQUENCE_MAX, sequence_after
+from log_format.sequence import sequence_after
 from sidecar.errors import SidecarError
 from sidecar.message import Message
 from sidecar.producer import ProducerEpoch
+from sidecar.record_id import derived_id
 
 if TYPE_CHECKING:
     from sidecar.dedupe import Seen
@@ -213,12 +214,6 @@ class Batch:
         """Tell each waiting app the same."""
         for entry in self.entries:
             entry.answer(error)
-
-
-def derived_id(producer: Producer, index: int) -> str:
-    """The id of a record that has none of its own; the same wherever the record is read."""
-    sequence = (producer.first_sequence + index) & SEQUENCE_MAX
-    return f"{producer.producer_id:016x}-{producer.epoch}-{sequence}"
 
 
 def make_batch(

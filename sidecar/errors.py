@@ -69,6 +69,14 @@ class UplinkDown(SidecarError):
     """No gatekeeper can be reached; the message was never sent. Ask again later."""
 
 
+class LogDiskFull(SidecarError):
+    """The core's disk is full and it took nothing; it goes on by itself when there is room."""
+
+
+class LogBusy(SidecarError):
+    """The core has too much under way and took nothing. Ask again after the time given."""
+
+
 class RingFull(SidecarError):
     """The partition's ring stayed full until the time was up; the message was never sent."""
 

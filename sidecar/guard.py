@@ -52,13 +52,17 @@ class Guard:
         if host in self.names:
             return True
         name, port = _split(host)
-        if port is not None and not (port.isascii() and port.isdigit() and int(port) <= 65535):
+        if port is not None and not _is_port(port):
             return False
         return name in _LOCAL_NAMES or name in self.names
 
     def _is_own_origin(self, origin: str) -> bool:
         scheme, separator, host = origin.partition("://")
         return bool(separator) and scheme.lower() in ("http", "https") and self.is_own_host(host)
+
+
+def _is_port(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 5 and int(text) <= 65535
 
 
 def _split(host: str) -> tuple[str, str | None]:

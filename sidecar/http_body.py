@@ -48,6 +48,7 @@ def app_topic(request: web.Request) -> str:
 def path_number(request: web.Request, name: str) -> int:
     """A number in the path, or BadQuery."""
     text = request.match_info[name]
-    if not text.isascii() or not text.isdigit() or int(text) >= 2**63:
+    # Python itself refuses to read a number of thousands of digits, so the length comes first.
+    if not text.isascii() or not text.isdigit() or len(text) > 19 or int(text) >= 2**63:
         raise BadQuery(name, f"{text[:32]!r} is not a number such as 0")
     return int(text)

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
+import orjson
 from aiohttp import web
 
 from hosting.web import DRAINING
@@ -15,9 +16,9 @@ from sidecar.http_body import any_topic, path_number
 from sidecar.position import encode_position
 from sidecar.reader import Reader
 from sidecar.rendering import render_frame
-from sidecar.sse import HEARTBEAT, encode_event, encode_position_only
+from sidecar.sse import HEARTBEAT, encode_event, encode_gap, encode_position_only
 from sidecar.start import Start, parse_start
-from sidecar.topic_stream import TopicStream
+from sidecar.topic_stream import Gap, TopicStream
 
 WRITE_BYTES: Final = 256 * 1024
 """Events are written in pieces of about this size: few calls, bounded memory."""
@@ -116,6 +117,10 @@ class ReadHandlers:
         async for frame in stream.events():
             if frame is None:
                 await response.write(HEARTBEAT)
+                continue
+            if isinstance(frame, Gap):
+                gap = orjson.dumps(frame)
+                await response.write(encode_gap(encode_position(stream.positions), gap))
                 continue
             partition = frame.envelope.producer.partition
             positions = dict(stream.positions)

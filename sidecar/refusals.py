@@ -6,13 +6,14 @@ from sidecar.batch import Batch
 from sidecar.errors import (
     Denied,
     InDoubt,
+    LogBusy,
+    LogDiskFull,
     OverQuota,
     Rejected,
     RingFull,
     SidecarError,
     TooLarge,
     UnknownTopic,
-    UplinkDown,
     retry_after,
 )
 from sidecar.results import AppendResult, Verdict
@@ -34,7 +35,8 @@ def refusal_error(batch: Batch, result: AppendResult) -> SidecarError:
     if result.verdict is Verdict.OVER_QUOTA:
         return OverQuota(result.detail, headers=wait)
     if result.verdict is Verdict.NOT_NOW:
-        return UplinkDown(f"{result.code}: {result.detail}", headers=wait)
+        full = result.code == "disk_full"
+        return (LogDiskFull if full else LogBusy)(result.detail, headers=wait)
     if result.code == "denied":
         members = {"decision_id": result.decision_id, "reason": result.reason}
         return Denied(result.detail, members={k: v for k, v in members.items() if v is not None})

@@ -15,6 +15,7 @@ from log_format.body import Columns
 from log_format.frame import Frame
 from log_format.sequence import SEQUENCE_MAX
 from sidecar.message import OCTETS, is_json_type
+from sidecar.record_id import id_prefix
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_US: Final = -62_135_596_800_000_000
@@ -47,7 +48,7 @@ def render_frame(frame: Frame, first_offset: int = 0) -> Iterator[Rendered]:
     )
     principal = None if provenance is None else provenance.principal
     tail = b',"principal":' + orjson.dumps(principal) + b"}"
-    derived = f"{producer.producer_id:016x}-{producer.epoch}-"
+    derived = id_prefix(producer)
     for index in range(max(0, first_offset - stamp.base_offset), columns.count):
         offset = stamp.base_offset + index
         own = columns.id[index]

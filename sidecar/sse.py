@@ -11,6 +11,14 @@ def encode_event(position: str, data: bytes) -> bytes:
     return b"id: %s\ndata: %s\n\n" % (position.encode("ascii"), data)
 
 
+def encode_gap(position: str, data: bytes) -> bytes:
+    """Says that offsets are missing, as an event of its own name: it is no message.
+
+    Readers that listen for messages only are not disturbed by it.
+    """
+    return b"event: gap\n" + encode_event(position, data)
+
+
 def encode_position_only(position: str) -> bytes:
     """Sets the reader's last event id and is no event: an empty one is not dispatched.
 

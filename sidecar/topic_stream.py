@@ -9,6 +9,7 @@ import asyncio
 import logging
 import random
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from typing import Any, Final
 
 import aiohttp
@@ -40,6 +41,17 @@ PERMANENT_ENDS: Final = frozenset(
     {"denied", "unknown_topic", "unknown_partition", "bad_request", "deleted", "topic_deleted"}
 )
 """Ends after which opening again cannot help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Offsets that will not come: `code` is `expired` (by retention) or `damaged`."""
+
+    partition: int
+    first_offset: int
+    next_offset: int
+    code: str
+    detail: str
 
 
 class TopicStream:
@@ -84,8 +96,8 @@ class TopicStream:
         if manager is not None:
             await manager.__aexit__(None, None, None)
 
-    async def events(self) -> AsyncIterator[Frame | None]:
-        """Frames in order, and None for each heartbeat. Ends by SidecarError where it must.
+    async def events(self) -> AsyncIterator[Frame | Gap | None]:
+        """Frames and gaps in order, and None for each heartbeat. Ends by SidecarError if it must.
 
         A frame counts as consumed when the next one is asked for.
         """
@@ -116,8 +128,7 @@ class TopicStream:
                     self._consumed(frame)
                 await self._grant(message)
             else:
-                self._note(message)
-                yield None
+                yield self._note(message)
             await self._renew_token()
 
     def _unseen(self, frame: Frame) -> list[Frame]:
@@ -132,14 +143,22 @@ class TopicStream:
         if stamp is not None:
             self.positions[producer.partition] = stamp.base_offset + producer.count
 
-    def _note(self, control: dict[str, Any]) -> None:
-        """Take in what the other side says besides frames."""
+    def _note(self, control: dict[str, Any]) -> Gap | None:
+        """Take in what the other side says besides frames; a gap is passed on."""
         if control.get("type") == "partitions":
             self._add_partitions(control)
-        elif control.get("type") == "gap":
-            partition, offset = int(control["partition"]), int(control["next_offset"])
-            self.positions[partition] = max(self.positions.get(partition, 0), offset)
-            log.warning("messages are missing in a topic", extra={"fields": control})
+        if control.get("type") != "gap":
+            return None
+        gap = Gap(
+            int(control["partition"]),
+            int(control["first_offset"]),
+            int(control["next_offset"]),
+            str(control.get("code", "")),
+            str(control.get("detail", "")),
+        )
+        self.positions[gap.partition] = max(self.positions.get(gap.partition, 0), gap.next_offset)
+        log.warning("messages are missing in a topic", extra={"fields": control})
+        return gap
 
     async def _open(self) -> None:
         self._exit = self._gateway.stream()

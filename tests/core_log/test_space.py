@@ -110,7 +110,7 @@ def test_a_full_disk_and_its_end_are_each_logged_once(
 ) -> None:
     room.free = 900
     for _ in range(3):
-        space.took(300)
+        space.look()
     assert [record.levelname for record in caplog.records] == ["ERROR"]
     assert "appends are refused" in caplog.text
     room.free = 5000

@@ -235,6 +235,7 @@ class FakeGatekeeper:
         app.router.add_route("*", "/v1/topics", self._topics)
         app.router.add_route("*", "/v1/topics/{name}", self._topic)
         app.router.add_get("/v1/topics/{name}/offsets", self._offsets)
+        app.router.add_get("/v1/access", self._access)
         name = spiffe_id.rpartition("/")[2]
         context = authority.server_context(authority.issue(f"server-{name}", spiffe_id))
         self.listening = Listening(app, context)
@@ -379,6 +380,11 @@ class FakeGatekeeper:
             listener.cancel()
             await asyncio.gather(listener, return_exceptions=True)
 
+    async def say(self, **control: Any) -> None:
+        """Send a control message on every open stream."""
+        for socket in list(self._sockets):
+            await socket.send_json(control)
+
     async def cut_streams(self) -> None:
         """Break every open stream, without a word."""
         for socket in list(self._sockets):
@@ -395,6 +401,11 @@ class FakeGatekeeper:
             return problem(409, "topic_exists", "it exists with other settings")
         self.log.topics[wanted["name"]] = wanted
         return web.json_response(wanted, status=200 if known else 201)
+
+    async def _access(self, request: web.Request) -> web.Response:
+        allowed = not request.query["topic"].startswith("forbidden.")
+        reason = None if allowed else "closed"
+        return web.json_response({"allowed": allowed, "reason": reason, "detail": "as told"})
 
     async def _offsets(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]

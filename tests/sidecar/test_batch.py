@@ -1,6 +1,5 @@
 """Batches: what the frame holds, what apps are told, and what another stamp changes."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,13 +12,13 @@ from sidecar.batch import (
     Entry,
     Kept,
     Lines,
-    derived_id,
     make_batch,
     stored_batch,
 )
 from sidecar.errors import Denied
 from sidecar.message import Message
 from sidecar.producer import ProducerEpoch
+from sidecar.record_id import derived_id
 
 OWNER = ProducerEpoch(0x1F, 3)
 octets = st.binary(max_size=20)
@@ -104,7 +103,7 @@ def test_committed_messages_are_told_their_own_offsets_and_ids():
     assert batch.waits
     batch.answer_committed(100, "committed")
     assert told == [
-        Committed("t", 1, 100, f"{0x1F:016x}-3-10", "committed"),
+        Committed("t", 1, 100, derived_id(batch.producer, 0), "committed"),
         Committed("t", 1, 101, "käse", "committed"),
     ]
     assert not batch.waits
@@ -191,12 +190,3 @@ def test_a_stored_batch_that_gets_another_stamp_has_to_be_stored_again():
     assert batch.position is None
     assert batch.replaces == [77]
     assert batch.order == 4
-
-
-@pytest.mark.parametrize(
-    ("first", "index", "expected"),
-    [(0, 0, 0), (5, 2, 7), (SEQUENCE_MAX, 0, SEQUENCE_MAX), (SEQUENCE_MAX, 1, 0)],
-)
-def test_a_derived_id_counts_on_and_wraps_as_sequences_do(first, index, expected):
-    part = make_batch("t", 0, OWNER, first, entries_of(Message("t", b"", 0)), 0).producer
-    assert derived_id(part, index) == f"000000000000001f-3-{expected}"

@@ -6,12 +6,13 @@ from sidecar.batch import Ack, Entry, make_batch
 from sidecar.errors import (
     Denied,
     InDoubt,
+    LogBusy,
+    LogDiskFull,
     OverQuota,
     Rejected,
     RingFull,
     TooLarge,
     UnknownTopic,
-    UplinkDown,
 )
 from sidecar.message import Message
 from sidecar.producer import ProducerEpoch
@@ -25,8 +26,8 @@ CODES = {
     "too_large": TooLarge,
     "bad_frame": Rejected,
     "over_quota": OverQuota,
-    "overloaded": UplinkDown,
-    "disk_full": UplinkDown,
+    "overloaded": LogBusy,
+    "disk_full": LogDiskFull,
     "duplicate_too_old": InDoubt,
     "something_new": Rejected,
 }

@@ -62,7 +62,9 @@ def test_a_reject_says_what_and_why_and_gives_its_messages_back(reopen) -> None:
 def test_a_message_without_anything_optional_comes_back_as_it_was(reopen) -> None:
     bare = Message("t", b"", 9)
     file = reopen()
-    file.add(make_batch("t", 0, ProducerEpoch(7, 1), 0, [Entry(bare, Ack.NONE, None)], 0), DENIED, 1)
+    file.add(
+        make_batch("t", 0, ProducerEpoch(7, 1), 0, [Entry(bare, Ack.NONE, None)], 0), DENIED, 1
+    )
     assert file.list()[0].records() == [bare]
 
 

@@ -1,6 +1,6 @@
 """Server-sent events, read back by the rules of the WHATWG's parser."""
 
-from sidecar.sse import HEARTBEAT, encode_event, encode_position_only
+from sidecar.sse import HEARTBEAT, encode_event, encode_gap, encode_position_only
 
 
 def parse(stream):
@@ -33,3 +33,9 @@ def test_a_position_alone_is_remembered_and_dispatches_no_event():
 def test_a_heartbeat_is_nothing_to_the_reader_and_does_not_cut_an_event():
     stream = encode_event("0-1", b"1") + HEARTBEAT + encode_event("0-2", b"2") + HEARTBEAT
     assert parse(stream) == ([("0-1", "1"), ("0-2", "2")], "0-2")
+
+
+def test_a_gap_is_an_event_of_its_own_name_that_moves_the_position():
+    encoded = encode_gap("0-25", b'{"code":"damaged"}')
+    assert encoded.startswith(b"event: gap\n")
+    assert parse(encoded) == ([("0-25", '{"code":"damaged"}')], "0-25")

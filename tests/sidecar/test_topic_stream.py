@@ -7,7 +7,7 @@ import pytest
 from sidecar.errors import Denied, GatekeeperRefused, OverQuota, UnknownTopic, UplinkDown
 from sidecar.gateway import Unreachable
 from sidecar.start import Start
-from sidecar.topic_stream import TopicStream, stream_end
+from sidecar.topic_stream import Gap, TopicStream, stream_end
 
 CREDIT_BYTES = 64 * 1024
 
@@ -185,3 +185,16 @@ def test_a_denial_brings_its_decision_and_reason_along():
     error = stream_end({"code": "denied", "decision_id": "d", "reason": "r", "other": 1})
     assert isinstance(error, Denied)
     assert error.members == {"decision_id": "d", "reason": "r"}
+
+
+async def test_a_gap_is_passed_on_and_reading_goes_on_behind_it(mesh, sidecar, open_stream):
+    await publish(sidecar, 0)
+    stream = await open_stream()
+    events = stream.events()
+    assert await take(events, 1) == [0]
+    await mesh.gatekeeper.say(
+        type="gap", partition=0, first_offset=1, next_offset=25, code="damaged", detail="rot"
+    )
+    gap = await anext(events)
+    assert gap == Gap(0, 1, 25, "damaged", "rot")
+    assert stream.positions == {0: 25}

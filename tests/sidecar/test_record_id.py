@@ -1,0 +1,25 @@
+"""A record without an id of its own gets one that nobody else has."""
+
+import pytest
+
+from log_format.parts import Producer
+from log_format.sequence import SEQUENCE_MAX
+from sidecar.record_id import derived_id, id_prefix
+
+
+def part(topic="t", partition=0, first=0, epoch=3):
+    return Producer(topic, partition, 0x1F, epoch, first, 1, 0, 0, bytes(32))
+
+
+@pytest.mark.parametrize(
+    ("first", "index", "expected"),
+    [(0, 0, 0), (5, 2, 7), (SEQUENCE_MAX, 0, SEQUENCE_MAX), (SEQUENCE_MAX, 1, 0)],
+)
+def test_a_derived_id_counts_on_and_wraps_as_sequences_do(first, index, expected):
+    assert derived_id(part(first=first), index) == f"{id_prefix(part())}{expected}"
+    assert id_prefix(part()).startswith("000000000000001f-3-")
+
+
+def test_the_same_sequence_in_another_topic_partition_or_epoch_has_another_id():
+    producers = [part(), part(topic="u"), part(partition=1), part(epoch=4)]
+    assert len({derived_id(producer, 0) for producer in producers}) == len(producers)
