@@ -52,11 +52,13 @@ class BareLoop:
 
 
 class CoreAppend:
-    """The core as a process, fed over mTLS with 16 batches in flight."""
+    """The core as a process, fed with 16 batches in flight."""
 
-    def __init__(self, name: str, folder: Path, total_bytes: int, topics: int) -> None:
+    def __init__(
+        self, name: str, folder: Path, total_bytes: int, topics: int, *, unix: bool = False
+    ) -> None:
         self.name = name
-        self._core = CoreProcess(folder)
+        self._core = CoreProcess(folder, unix=unix)
         self._total = total_bytes
         self._topics = [f"bench.{number}" for number in range(topics)]
 
@@ -87,15 +89,18 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     total = arguments.megabytes * 1024 * 1024
-    one = CoreAppend("core, 1 topic", arguments.folder, total, topics=1)
-    many = CoreAppend("core, 100 topics", arguments.folder, total, topics=MANY_TOPICS)
-    bare = BareLoop(arguments.folder, total)
+    folder = arguments.folder
+    one = CoreAppend("core, 1 topic", folder, total, topics=1, unix=True)
+    many = CoreAppend("core, 100 topics", folder, total, topics=MANY_TOPICS, unix=True)
+    tls = CoreAppend("core, 1 topic, mTLS", folder, total, topics=1)
+    bare = BareLoop(folder, total)
     figures = take_turns(
-        [one, bare, many], arguments.rounds, lambda line: print(line, file=sys.stderr)
+        [one, bare, many, tls], arguments.rounds, lambda line: print(line, file=sys.stderr)
     )
     ratios = [
         compare(figures, Bar(one.name, bare.name, 0.8)),
         compare(figures, Bar(many.name, one.name, 0.8)),
+        compare(figures, Bar(tls.name, bare.name, 0.8)),
     ]
     return 0 if report("core append 64 KiB", "MB/s", figures, ratios) else 1
 

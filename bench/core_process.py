@@ -13,6 +13,7 @@ from types import TracebackType
 
 import yaml
 
+from bench.lean_http import LeanConnection
 from hosting.units import Address
 from sidegate.development import addresses, ca
 from sidegate.development.state import State
@@ -94,6 +95,13 @@ class CoreProcess:
     def address(self, listener: addresses.Listener) -> Address:
         """Where one of its listeners is."""
         return self.where[listener]
+
+    async def connect(self) -> LeanConnection:
+        """A connection to its API, over mTLS or its Unix socket."""
+        if self._unix:
+            return await LeanConnection.open("", 0, None, self.socket_path)
+        address = self.address(addresses.CORE)
+        return await LeanConnection.open(address.host, address.port, self.client_tls())
 
     def client_tls(self) -> ssl.SSLContext:
         """TLS as a gatekeeper."""

@@ -50,6 +50,8 @@ def parse_head(
     head: bytes, guard: Guard, body_bytes_max: int, patience: Callable[[int | None], float]
 ) -> Plan | None:
     """The plan for a head without its empty line, or None where it is not for this path."""
+    if len(head) > HEAD_BYTES_MAX:
+        return None
     line, *fields = head.split(b"\r\n")
     match = _LINE.fullmatch(line)
     if match is None:

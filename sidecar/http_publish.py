@@ -22,6 +22,7 @@ from sidecar.message import (
     bounded,
     encode_content_type,
     parse_publish,
+    within,
 )
 from sidecar.publisher import Publisher
 
@@ -87,7 +88,9 @@ class PublishHandlers:
         now_us = time.time_ns() // 1000
         if request.content_type == cloudevents.STRUCTURED:
             body = await read_body(request, self.body_bytes_max)
-            return cloudevents.from_structured(topic, body, now_us)
+            message = cloudevents.from_structured(topic, body, now_us)
+            # The body may be larger, since base64 and attributes stand in it too.
+            return within(message, self._message_bytes_max)
         body = await read_body(request, self._message_bytes_max)
         if cloudevents.is_binary(request.headers):
             return cloudevents.from_binary(topic, request.headers, body, now_us)

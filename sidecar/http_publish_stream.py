@@ -49,7 +49,8 @@ class StreamHandlers:
         query = parse_query(request.query, PublishQuery)
         timeout_s = self._patience(query.timeout_ms)
         await self._publisher.partitioner(topic)
-        socket = web.WebSocketResponse(heartbeat=PING_S, max_msg_size=self._message_bytes_max)
+        # aiohttp refuses from this size on, and not only above it.
+        socket = web.WebSocketResponse(heartbeat=PING_S, max_msg_size=self._message_bytes_max + 1)
         if not socket.can_prepare(request):
             raise web.HTTPUpgradeRequired(text="this route is a WebSocket; send an upgrade request")
         await socket.prepare(request)

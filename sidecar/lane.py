@@ -219,7 +219,8 @@ class Lane:
         rest: list[Batch] = []
         mend_from: int | None = None
         sure_gap = unsure = False
-        for batch, result in zip(flight, results, strict=True):
+        for batch, answer in zip(flight, results, strict=True):
+            result = answer.for_sequence(batch.producer.first_sequence)
             if self._is_final(batch, result):
                 settled.append(Settled(batch, result))
                 self._resolve(batch)

@@ -167,12 +167,7 @@ def message_of(request: PublishRequest, now_us: int, message_bytes_max: int) -> 
     except BadField as error:
         raise BadMessage(str(error), members={"field": "topic"}) from error
     value, content_type = _payload(request)
-    if len(value) > message_bytes_max:
-        raise TooLarge(
-            f"message: has {len(value)} bytes; limits.message_bytes_max is {message_bytes_max}. "
-            "Send a reference to it, or raise the limit"
-        )
-    return Message(
+    message = Message(
         topic,
         value,
         now_us if request.timestamp is None else event_time_us(request.timestamp),
@@ -181,6 +176,17 @@ def message_of(request: PublishRequest, now_us: int, message_bytes_max: int) -> 
         content_type,
         encode_headers(request.headers),
     )
+    return within(message, message_bytes_max)
+
+
+def within(message: Message, message_bytes_max: int) -> Message:
+    """The same message, or TooLarge."""
+    if len(message.value) > message_bytes_max:
+        raise TooLarge(
+            f"message: has {len(message.value)} bytes; limits.message_bytes_max is "
+            f"{message_bytes_max}. Send a reference to it, or raise the limit"
+        )
+    return message
 
 
 def _payload(request: PublishRequest) -> tuple[bytes, bytes | None]:
@@ -229,17 +235,24 @@ def encode_headers(headers: dict[str, str] | None) -> bytes | None:
     """The headers column: a compact JSON object of strings. No headers are null."""
     if not headers:
         return None
-    encoded = orjson.dumps(headers)
+    try:
+        encoded = orjson.dumps(headers)
+    except orjson.JSONEncodeError as error:
+        raise BadMessage(f"headers: {error}") from error
     if len(encoded) > HEADERS_BYTES_MAX:
         raise BadMessage(f"headers: have {len(encoded)} bytes; the limit is {HEADERS_BYTES_MAX}")
     return encoded
 
 
 def bounded(field: str, text: str | None) -> bytes | None:
-    """A key or an id as bytes, or BadMessage where it is too long."""
+    """A key or an id as bytes, or BadMessage where it is too long or cannot be encoded."""
     if text is None:
         return None
-    encoded = text.encode("utf-8", "surrogatepass")
+    try:
+        encoded = text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        # Bytes of an HTTP header that are no UTF-8 come as lone surrogates.
+        raise BadMessage(f"{field}: is not UTF-8") from error
     bytes_max = ID_BYTES_MAX if field == "id" else KEY_BYTES_MAX
     if len(encoded) > bytes_max:
         raise BadMessage(f"{field}: has {len(encoded)} bytes; the limit is {bytes_max}")

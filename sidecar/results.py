@@ -1,12 +1,14 @@
 """What a gatekeeper answers to an append, and what that means for the batch.
 
-The meaning of every code is one table. Pure; may import nothing of the network.
+The meaning of every code is one table. Pure; may import `log_format`, and nothing of the network.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Final
+
+from log_format.sequence import SEQUENCE_MAX
 
 
 class Verdict(Enum):
@@ -63,6 +65,20 @@ class AppendResult:
     decision_id: str | None = None
     reason: str | None = None
     retry_after_s: float | None = None
+    expected_sequence: int | None = None
+
+    def for_sequence(self, first_sequence: int) -> "AppendResult":
+        """This result for a batch that begins at `first_sequence`.
+
+        A "gap" whose next number lies behind the batch's is none: the number was used, so the
+        batch is in the log since long. Taking it for a gap would publish it a second time.
+        """
+        if self.verdict is not Verdict.GAP or self.expected_sequence is None:
+            return self
+        ahead = (first_sequence - self.expected_sequence) & SEQUENCE_MAX
+        if ahead <= SEQUENCE_MAX // 2:
+            return self
+        return replace(self, verdict=Verdict.COMMITTED_UNPLACED)
 
 
 class BadAnswer(Exception):
@@ -94,7 +110,7 @@ def refusal(code: str, members: Mapping[str, object]) -> AppendResult:
     verdict = VERDICTS.get(code)
     if verdict is None:
         verdict = Verdict.DOUBT if members.get("retryable") else Verdict.REFUSED
-    wait_ms = members.get("retry_after_ms")
+    wait_ms, expected = members.get("retry_after_ms"), members.get("expected_sequence")
     return AppendResult(
         verdict,
         code=code,
@@ -102,6 +118,7 @@ def refusal(code: str, members: Mapping[str, object]) -> AppendResult:
         decision_id=_text(members.get("decision_id")),
         reason=_text(members.get("reason")),
         retry_after_s=wait_ms / 1000 if isinstance(wait_ms, int | float) else None,
+        expected_sequence=expected if isinstance(expected, int) else None,
     )
 
 

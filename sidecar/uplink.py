@@ -177,6 +177,10 @@ class Uplink:
             elif room > 0 and frames > 0:
                 del self._waiting[lane]
                 batches = lane.load(room)
+                if not batches:
+                    # It has to be stored first, or waits for marks: the outbox wakes it. In a
+                    # request it would count as under way, and its next one would be a second.
+                    continue
                 room -= sum(len(batch.frame) for batch in batches)
                 frames -= len(batches)
                 loads.append((lane, batches))
@@ -218,7 +222,8 @@ class Uplink:
             lane.lost(sent=False, now=time.monotonic())
             if len(shipment.loads) > 1 or len(batches) > 1:
                 lane.single()
-                await self._ship(Shipment([(lane, lane.load(self._request_bytes_max))]))
+                if alone := lane.load(self._request_bytes_max):
+                    await self._ship(Shipment([(lane, alone)]))
             self._waiting[lane] = None
 
     def _read(self, answer: Answer, frames: int) -> list[AppendResult] | None:

@@ -293,8 +293,8 @@ def test_reading_while_writing_and_cleaning_never_gives_a_wrong_frame(
     threads = [threading.Thread(target=guarded, args=(work,)) for work in (read, read, clean)]
     for thread in threads:
         thread.start()
-    for first in range(0, 400, 25):
-        numbers = range(first, first + 25)
+    for first in range(0, 400, 50):
+        numbers = range(first, first + 50)
         append(log, *[frames.frame("orders", [b"%d" % number * 20]) for number in numbers])
     stop.set()
     for thread in threads:

@@ -159,6 +159,14 @@ class FakeLog:
             if first == producer.first_sequence:
                 assert count == producer.count
                 return self._ok(producer, offset, duplicate=True)
+        if (producer.first_sequence - expected) & 0x7FFFFFFF >= 1 << 30:
+            # Behind what is next, and no longer remembered with its offset.
+            return {
+                **place,
+                "error": "duplicate_too_old",
+                "detail": f"{producer.first_sequence} was appended long ago",
+                "expected_sequence": expected,
+            }
         if producer.first_sequence != expected:
             return {
                 **place,

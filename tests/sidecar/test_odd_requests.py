@@ -67,7 +67,7 @@ REQUESTS = {
     "a host with a port of many digits": with_field(b"X: 1").replace(b":9000", b":" + b"9" * 5000),
     "a foreign page": with_field(b"Origin: https://evil.example"),
     "a bad parameter": (PLAIN + b"\r\n\r\n" + BODY).replace(b"/publish", b"/publish?ack=x"),
-    "a head that is too long": with_field(b"X-Pad: " + b"x" * 12_000),
+    "a head that is too long": with_field(b"X-Pad: " + b"x" * 40_000),
     "a folded header": with_field(b"X-A: 1\r\n b"),
     "a space before the colon": with_field(b"X-A : b"),
     "a zero byte": with_field(b"X-A: \0"),
@@ -111,10 +111,14 @@ async def statuses(port: int, *requests: bytes) -> list[bytes]:
     return found
 
 
-EVENT = b"ce-specversion: 1.0\r\nce-id: %s\r\nce-source: %s\r\nce-type: t\r\nce-partitionkey: %s\r\n"
+EVENT = (
+    b"ce-specversion: 1.0\r\nce-id: %s\r\nce-source: %s\r\nce-type: t\r\nce-partitionkey: %s\r\n"
+)
 
 
-async def test_header_bytes_that_are_not_utf8_are_400_and_the_next_message_goes_through(mesh) -> None:
+async def test_header_bytes_that_are_not_utf8_are_400_and_the_next_message_goes_through(
+    mesh,
+) -> None:
     sidecar = await mesh.sidecar()
     begin = b"POST /publish/t HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n"
     for values in ((b"\xff", b"s", b"k"), (b"i", b"\xff", b"k"), (b"i", b"s", b"\xff")):

@@ -1,6 +1,7 @@
 """The reject file keeps what was refused after a 202, over restarts and full disks."""
 
 import resource
+from base64 import b64decode
 
 import pytest
 
@@ -97,7 +98,7 @@ def test_a_retry_that_came_half_way_keeps_the_rest_alone(reopen) -> None:
     assert (file.count, file.messages) == (2, 2)
     rest = file.list()[1]
     assert rest.records() == [message(3)]
-    decode_frame(__import__("base64").b64decode(rest.frame_base64)).check_hash()
+    decode_frame(b64decode(rest.frame_base64)).check_hash()
 
 
 def test_a_full_file_refuses_and_counts_and_takes_again_after_a_drop(reopen) -> None:
