@@ -21,6 +21,7 @@ from sidecar.errors import SidecarError
 from sidecar.message import Message
 from sidecar.producer import ProducerEpoch
 from sidecar.record_id import derived_id
+from sidecar.ring import Ring
 
 if TYPE_CHECKING:
     from sidecar.dedupe import Seen
@@ -214,6 +215,28 @@ class Batch:
         """Tell each waiting app the same."""
         for entry in self.entries:
             entry.answer(error)
+
+
+def take_run(ring: Ring[Entry], bytes_max: int) -> list[Entry]:
+    """Take the entries of the next batch: up to its size, of one kind, and waiting alike.
+
+    Messages and lines are encoded differently; entries that want to hear the log's answer are not
+    mixed with those that do not, so that a batch can be handed back as a whole.
+    """
+    first = ring.take()
+    entries, size = [first], first.size
+    kind, detached = type(first.payload), first.ack.detached
+    while ring:
+        entry = ring.peek()
+        size += entry.size
+        if (
+            size > bytes_max
+            or type(entry.payload) is not kind
+            or entry.ack.detached is not detached
+        ):
+            break
+        entries.append(ring.take())
+    return entries
 
 
 def make_batch(

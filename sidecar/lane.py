@@ -9,10 +9,10 @@ import itertools
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
-from log_format.sequence import sequence_after
-from sidecar.batch import Ack, Batch, Entry, make_batch
+from sidecar.batch import Ack, Batch, Entry, make_batch, take_run
+from sidecar.numbering import CountedOrders, Epochs, Numbering, Orders
 from sidecar.producer import ProducerEpoch
 from sidecar.results import IN_THE_LOG, AppendResult, Verdict
 from sidecar.ring import Ring
@@ -47,38 +47,6 @@ class Settled:
     result: AppendResult
 
 
-class Epochs(Protocol):
-    """Where a lane's owners come from; see `producer.py`."""
-
-    @property
-    def current(self) -> ProducerEpoch:
-        """The epoch that was begun last."""
-
-    def raise_epoch(self) -> ProducerEpoch:
-        """A fresh epoch, above all that were handed out for its producer id."""
-
-    def replace_id(self) -> ProducerEpoch:
-        """A fresh epoch of a new producer id."""
-
-
-class Orders(Protocol):
-    """Where a batch's place among all batches of all lanes comes from."""
-
-    def next_order(self) -> int:
-        """A number above all that were given before, in this run and in those before it."""
-
-
-class CountedOrders:
-    """Orders from 0 on."""
-
-    def __init__(self) -> None:
-        self._count = itertools.count()
-
-    def next_order(self) -> int:
-        """The next number."""
-        return next(self._count)
-
-
 class Lane:
     """Messages of one partition, from the moment they are accepted until their fate is known.
 
@@ -91,11 +59,9 @@ class Lane:
     """
 
     __slots__ = (
-        "_close_at", "_limits", "_lost_at", "_mend_before", "_mend_next", "_mend_to",
-        "_next_sequence", "_orders", "_owner", "_producers", "_retry_at", "_sent_owner", "_single",
-        "in_flight",
-        "partition", "queue", "refilling", "ring", "shelf", "stalled", "tail", "topic", "unsynced",
-        "waiters",
+        "_close_at", "_limits", "_lost_at", "_numbering", "_retry_at", "_sent_owner", "_single",
+        "in_flight", "partition", "queue", "refilling", "ring", "shelf", "stalled", "tail", "topic",
+        "unsynced", "waiters",
     )  # fmt: skip
 
     def __init__(
@@ -104,7 +70,7 @@ class Lane:
         partition: int,
         producers: Epochs,
         limits: LaneLimits,
-        orders: "Orders | None" = None,
+        orders: Orders | None = None,
     ) -> None:
         self.topic = topic
         self.partition = partition
@@ -117,15 +83,9 @@ class Lane:
         self.refilling = False
         self.stalled = False
         self.unsynced = 0
-        self._producers = producers
         self._limits = limits
-        self._orders = orders if orders is not None else CountedOrders()
-        self._owner: ProducerEpoch | None = producers.current
+        self._numbering = Numbering(producers, orders if orders is not None else CountedOrders())
         self._sent_owner: ProducerEpoch | None = None
-        self._next_sequence = 0
-        self._mend_to: ProducerEpoch | None = None
-        self._mend_next = 0
-        self._mend_before = -1
         self._close_at = 0.0
         self._retry_at = 0.0
         self._lost_at = -LATE_S_MAX
@@ -235,7 +195,7 @@ class Lane:
                 batch.doubtful = batch.doubtful or not sure_gap
                 unsure = unsure or not sure_gap
             elif result.verdict is Verdict.FENCED:
-                self._producers.replace_id()
+                self._numbering.replace_id()
                 mend_from = len(rest) if mend_from is None else mend_from
             elif result.verdict is Verdict.GAP:
                 if batch.doubtful and now < self._lost_at + LATE_S_MAX:
@@ -251,8 +211,10 @@ class Lane:
         self.queue.extendleft(reversed(rest))
         if mend_from is not None:
             self._mend(mend_from)
-        elif not rest and not self.on_disk_only and not self.queue:
-            self._renew_owner(settled)
+        elif not (rest or self.queue or self.on_disk_only) and settled:
+            # A refused batch that was in doubt, and nothing behind it: leave its epoch.
+            if settled[-1].result.verdict not in IN_THE_LOG:
+                self._numbering.begin_anew()
         return settled
 
     def lost(self, *, sent: bool, now: float) -> None:
@@ -277,8 +239,7 @@ class Lane:
         for batches in (self.tail, self.queue):
             while batches and self._is_unused(batches[-1]):
                 entries[:0] = batches.pop().entries
-                # Their sequences stay unused, so whatever comes next begins a new epoch.
-                self._owner = None
+                self._numbering.begin_anew()
             if batches or self.on_disk_only:
                 break
         while self.ring:
@@ -417,65 +378,25 @@ class Lane:
 
     def _enter(self, batch: Batch) -> None:
         """Join the queue, with a new stamp where something before the batch left a gap."""
-        if batch.order < self._mend_before and self._mend_to is not None:
-            self._mend_next = batch.restamp(self._mend_to, self._mend_next)
+        self._numbering.mend_one(batch)
         self.queue.append(batch)
 
     def _close_batch(self) -> Batch:
-        first = self.ring.take()
-        entries, size = [first], first.size
-        kind, detached = type(first.payload), first.ack.detached
-        while self.ring:
-            entry = self.ring.peek()
-            size += entry.size
-            if (
-                size > self._limits.batch_bytes_max
-                or type(entry.payload) is not kind
-                or entry.ack.detached is not detached
-            ):
-                break
-            entries.append(self.ring.take())
-        if self._owner is None:
-            self._owner, self._next_sequence = self._producers.raise_epoch(), 0
-        batch = make_batch(
-            self.topic,
-            self.partition,
-            self._owner,
-            self._next_sequence,
-            entries,
-            self._orders.next_order(),
-        )
-        self._next_sequence = sequence_after(self._next_sequence, batch.producer.count)
+        entries = take_run(self.ring, self._limits.batch_bytes_max)
+        owner, first_sequence, order = self._numbering.next_place()
+        batch = make_batch(self.topic, self.partition, owner, first_sequence, entries, order)
+        self._numbering.used(batch.producer.count)
         return batch
 
-    def _renew_owner(self, settled: Sequence[Settled]) -> None:
-        """After a refused batch with nothing behind it, the next one begins a new epoch."""
-        last = settled[-1] if settled else None
-        if last is not None and last.result.verdict not in IN_THE_LOG:
-            self._owner = None
-
     def _mend(self, behind: int) -> None:
-        """Something before these batches will never be in the log: they begin a new epoch.
-
-        The first `behind` batches of the queue come before the gap and stay as they are. What
-        follows on disk is restamped when it is read; what is not yet closed comes after that, in
-        an epoch newer still.
-        """
+        """Something behind the first `behind` batches of the queue will never be in the log."""
         follow = list(itertools.islice(self.queue, behind, None))
-        if not follow:
-            # If the log refuses what is on disk too, there is no gap to mend; if it finds the
-            # gap, it says so, and this comes back with batches that follow.
-            if not self.on_disk_only:
-                self._owner = None
-            return
-        self._mend_to, self._mend_next = self._producers.raise_epoch(), 0
-        for batch in follow:
-            self._mend_next = batch.restamp(self._mend_to, self._mend_next)
-        if self.on_disk_only or self.tail:
-            self._mend_before = self._orders.next_order()
-            self._owner = None
-        else:
-            self._owner, self._next_sequence = self._mend_to, self._mend_next
+        if follow:
+            self._numbering.mend(follow, more_behind=self.on_disk_only or bool(self.tail))
+        elif not self.on_disk_only:
+            self._numbering.begin_anew()
+        # Else what follows is on disk. If the log refuses that too, there is no gap to mend; if
+        # it finds the gap, it says so, and this comes back with batches that follow.
 
 
 def _is_stored(batch: Batch) -> bool:

@@ -275,3 +275,24 @@ def test_behind_a_refused_batch_that_may_be_in_the_log_doubt_keeps_its_place(mak
     assert second.frame == frame
     assert second.doubtful
     assert lane.load(10_000) == [second]
+
+
+@pytest.mark.parametrize(("expected", "published_again"), [(5, False), (0, True)])
+def test_a_gap_whose_next_number_is_behind_the_batch_is_a_repeat_and_not_sent_again(
+    make_lane, expected, published_again
+):
+    lane = make_lane()
+    for _ in range(2):
+        lane.offer(message(), now=0.0)
+        lane.load(1000)
+        first = lane.queue[0].producer
+        if first.first_sequence == 0:
+            lane.settle([COMMITTED], now=0.0)
+    answer = refusal("sequence_gap", {"expected_sequence": expected})
+    settled = lane.settle([answer], now=0.0)
+    assert bool(settled) is not published_again
+    assert bool(lane.queue) is published_again
+    if published_again:
+        assert lane.queue[0].producer.epoch > first.epoch
+    else:
+        assert settled[0].result.verdict is Verdict.COMMITTED_UNPLACED
