@@ -14,19 +14,15 @@ from typing import Final
 from sidecar.batch import Ack, Batch, Entry, make_batch, take_run
 from sidecar.numbering import CountedOrders, Epochs, Numbering, Orders
 from sidecar.producer import ProducerEpoch
-from sidecar.results import IN_THE_LOG, AppendResult, Verdict
+from sidecar.results import AppendResult
 from sidecar.ring import Ring
+from sidecar.settlement import LATE_S_MAX, Settled, settle_flight
 from sidecar.shelf import Shelf
 
 BATCHES_IN_FLIGHT_MAX: Final = 5
 """As many as a log with Kafka's rules remembers of a producer, so that a repeat is recognised."""
 RESIDENT_MAX: Final = 2 * BATCHES_IN_FLIGHT_MAX
 """Stored batches that stay in memory too: those under way, and as many that follow."""
-RETRY_AFTER_DEFAULT_S: Final = 1.0
-"""The wait after "not now" where the answer names none: the span of most quotas."""
-LATE_S_MAX: Final = 30.0
-"""How long a request whose connection was lost may still reach the log: as long as a gatekeeper
-waits for the core. Until then "a gap" is not yet "not in the log"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +33,6 @@ class LaneLimits:
     ring_bytes_max: int
     batch_bytes_max: int
     linger_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class Settled:
-    """A batch whose fate is known."""
-
-    batch: Batch
-    result: AppendResult
 
 
 class Lane:
@@ -175,47 +163,21 @@ class Lane:
         flight = [self.queue.popleft() for _ in range(self.in_flight)]
         self.in_flight = 0
         self._close_at = now
-        settled: list[Settled] = []
-        rest: list[Batch] = []
-        mend_from: int | None = None
-        sure_gap = unsure = False
-        for batch, answer in zip(flight, results, strict=True):
-            result = answer.for_sequence(batch.producer.first_sequence)
-            if self._is_final(batch, result):
-                settled.append(Settled(batch, result))
-                self._resolve(batch)
-                if result.verdict in IN_THE_LOG:
-                    self.stalled = False
-                elif not batch.doubtful:
-                    sure_gap = True
-                    mend_from = len(rest) if mend_from is None else mend_from
-                continue
-            if result.verdict is Verdict.DOUBT:
-                # Behind a batch that surely is not in the log, it would have found the gap.
-                batch.doubtful = batch.doubtful or not sure_gap
-                unsure = unsure or not sure_gap
-            elif result.verdict is Verdict.FENCED:
-                self._numbering.replace_id()
-                mend_from = len(rest) if mend_from is None else mend_from
-            elif result.verdict is Verdict.GAP:
-                if batch.doubtful and now < self._lost_at + LATE_S_MAX:
-                    # An earlier try may still arrive, with what came before it, and fill the gap.
-                    self._retry_at = self._lost_at + LATE_S_MAX
-                    unsure = True
-                elif not unsure and mend_from is None:
-                    mend_from = len(rest)
-            else:
-                self._retry_at = now + (result.retry_after_s or RETRY_AFTER_DEFAULT_S)
-                unsure = True
-            rest.append(batch)
-        self.queue.extendleft(reversed(rest))
-        if mend_from is not None:
-            self._mend(mend_from)
-        elif not (rest or self.queue or self.on_disk_only) and settled:
-            # A refused batch that was in doubt, and nothing behind it: leave its epoch.
-            if settled[-1].result.verdict not in IN_THE_LOG:
-                self._numbering.begin_anew()
-        return settled
+        decision = settle_flight(flight, results, now, self._lost_at)
+        for each in decision.settled:
+            self._resolve(each.batch)
+        if decision.progressed:
+            self.stalled = False
+        if decision.retry_at is not None:
+            self._retry_at = decision.retry_at
+        if decision.fenced:
+            self._numbering.replace_id()
+        self.queue.extendleft(reversed(decision.rest))
+        if decision.mend_from is not None:
+            self._mend(decision.mend_from)
+        elif decision.ends_refused and not self.queue and not self.on_disk_only:
+            self._numbering.begin_anew()
+        return decision.settled
 
     def lost(self, *, sent: bool, now: float) -> None:
         """No answer came. `sent` is False only where not one byte can have reached anybody."""
@@ -354,18 +316,6 @@ class Lane:
         if batch.storing:
             # Its record appears on disk just now, and will need a mark.
             self.unsynced += 1
-
-    def _is_final(self, batch: Batch, result: AppendResult) -> bool:
-        if result.verdict is Verdict.REFUSED or result.verdict in IN_THE_LOG:
-            return True
-        if result.verdict not in (Verdict.OVER_QUOTA, Verdict.NOT_NOW) or batch.doubtful:
-            return False
-        # Taken back only while every app still waits to be told so: to those that gave up, or
-        # never waited, the sidecar has promised to go on trying.
-        return bool(batch.entries) and all(
-            entry.reply is not None and not entry.keep and not entry.ack.detached
-            for entry in batch.entries
-        )
 
     @staticmethod
     def _is_unused(batch: Batch) -> bool:

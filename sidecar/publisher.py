@@ -18,7 +18,7 @@ from sidecar.deadlines import Deadlines
 from sidecar.dedupe_gate import DedupeGate
 from sidecar.directory import Directory, TopicInfo
 from sidecar.errors import SidecarError, SpoolIsFull, UplinkDown, retry_after
-from sidecar.lane import Lane, LaneLimits, Settled
+from sidecar.lane import Lane, LaneLimits
 from sidecar.link_state import LinkState
 from sidecar.message import Message
 from sidecar.outbox import Outbox
@@ -27,6 +27,7 @@ from sidecar.partitioner import Partitioner
 from sidecar.producer import ProducerState
 from sidecar.refusals import in_doubt, refusal_error, ring_full
 from sidecar.results import AppendResult, Verdict
+from sidecar.settlement import Settled
 from sidecar.uplink import Uplink
 
 log = logging.getLogger("sidegate.sidecar")

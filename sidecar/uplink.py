@@ -16,9 +16,10 @@ from typing import Final
 from sidecar.backoff import Backoff
 from sidecar.batch import Batch
 from sidecar.gateway import Answer, Gateway, Unreachable
-from sidecar.lane import Lane, Settled
+from sidecar.lane import Lane
 from sidecar.link_state import LinkState
 from sidecar.results import AppendResult, BadAnswer, Verdict, parse_results, refusal
+from sidecar.settlement import Settled
 
 log = logging.getLogger("sidegate.sidecar")
 

@@ -105,7 +105,9 @@ async def run(mesh, rounds, seed):
     tasks = [asyncio.create_task(load.run()) for load in loads]
     try:
         for _ in range(rounds):
-            await asyncio.sleep(chance.uniform(0.3, 1.2))
+            # Each round begins when every worker gets messages through again.
+            await progress(loads)
+            await asyncio.sleep(chance.uniform(0.05, 0.5))
             what = chance.choice(["sidecar", "sidecar", "gatekeeper", "lose", "both"])
             if what in ("gatekeeper", "both"):
                 await mesh.gatekeeper.listening.stop()
@@ -129,6 +131,12 @@ async def run(mesh, rounds, seed):
         await asyncio.gather(*tasks, return_exceptions=True)
         await sidecar.stop()
     return loads
+
+
+async def progress(loads):
+    before = [len(load.taken) for load in loads]
+    while any(len(load.taken) == had for load, had in zip(loads, before, strict=True)):
+        await asyncio.sleep(0.01)
 
 
 async def settled(mesh, sidecar):

@@ -10,12 +10,13 @@ from log_format.frame import decode_frame
 from sidecar.backlog import Backlog
 from sidecar.batch import Ack, Committed, Entry, Kept, Lines, stored_batch
 from sidecar.errors import SidecarError
-from sidecar.lane import LATE_S_MAX, Lane, LaneLimits
+from sidecar.lane import Lane, LaneLimits
 from sidecar.message import Message
 from sidecar.numbering import CountedOrders
 from sidecar.producer import ProducerEpoch
 from sidecar.refusals import refusal_error
 from sidecar.results import AppendResult, Verdict, refusal
+from sidecar.settlement import LATE_S_MAX
 
 LIMITS = LaneLimits(ring_entries_max=64, ring_bytes_max=1 << 20, batch_bytes_max=120, linger_s=0.0)
 

@@ -3,10 +3,11 @@
 import pytest
 
 from sidecar.batch import Ack, Entry, Lines
-from sidecar.lane import BATCHES_IN_FLIGHT_MAX, RETRY_AFTER_DEFAULT_S, Lane, LaneLimits
+from sidecar.lane import BATCHES_IN_FLIGHT_MAX, Lane, LaneLimits
 from sidecar.message import Message
 from sidecar.producer import ProducerEpoch
 from sidecar.results import AppendResult, Verdict, refusal
+from sidecar.settlement import RETRY_AFTER_DEFAULT_S
 
 COMMITTED = AppendResult(Verdict.COMMITTED, 0, "committed")
 

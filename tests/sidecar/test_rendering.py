@@ -64,7 +64,7 @@ def test_an_envelope_has_the_agreed_members_in_the_agreed_order():
         "partition": 2,
         "offset": 17,
         "timestamp": "1970-01-01T00:00:01.000001Z",
-        "id": "000000000000001f-3-5",
+        "id": "000000000000001f-3-98e3cefe-5",
         "key": "k",
         "headers": {"h": "1"},
         "message": {"a": 1},
@@ -126,8 +126,8 @@ def test_line_ends_between_json_tokens_are_left_out_and_those_in_strings_are_kep
 def test_an_own_id_stands_in_place_of_the_derived_one_which_wraps_as_sequences_do():
     messages = rendered([b"1", b"2", b"3"], first_sequence=SEQUENCE_MAX, ids=[None, None, b"me"])
     assert [each["id"] for each in messages] == [
-        f"000000000000001f-3-{SEQUENCE_MAX}",
-        "000000000000001f-3-0",
+        f"000000000000001f-3-98e3cefe-{SEQUENCE_MAX}",
+        "000000000000001f-3-98e3cefe-0",
         "me",
     ]
 
