@@ -242,7 +242,10 @@ class Uplink:
             return [refusal("denied", members)] * frames
         if answer.status == 429:
             wait = answer.headers.get("retry-after", "")
-            members = {"retry_after_ms": int(wait) * 1000 if wait.isdigit() else None, **members}
+            members = {
+                "retry_after_ms": int(wait) * 1000 if wait.isascii() and wait.isdigit() else None,
+                **members,
+            }
             return [refusal("over_quota", members)] * frames
         detail = members.get("detail") or code
         raise Unreachable(

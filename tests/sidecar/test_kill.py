@@ -72,6 +72,7 @@ class Load:
         self._worker = worker
         self.taken = []
         self.refused = set()
+        self.moved = asyncio.Event()
         self.running = True
 
     async def run(self):
@@ -88,6 +89,7 @@ class Load:
                     continue
                 if response.status in (200, 202):
                     self.taken.append(number)
+                    self.moved.set()
                 elif response.status == 503:
                     self.refused.add(number)
 
@@ -134,9 +136,9 @@ async def run(mesh, rounds, seed):
 
 
 async def progress(loads):
-    before = [len(load.taken) for load in loads]
-    while any(len(load.taken) == had for load, had in zip(loads, before, strict=True)):
-        await asyncio.sleep(0.01)
+    for load in loads:
+        load.moved.clear()
+        await load.moved.wait()
 
 
 async def settled(mesh, sidecar):

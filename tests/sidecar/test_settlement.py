@@ -1,4 +1,4 @@
-"""The decision over one flight, over every combination of what a log may answer to three batches."""
+"""The decision over one flight, for every combination of answers to three batches."""
 
 from itertools import product
 
