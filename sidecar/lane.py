@@ -14,22 +14,15 @@ from typing import Final
 from sidecar.batch import Ack, Batch, Entry, make_batch, take_run
 from sidecar.numbering import CountedOrders, Epochs, Numbering, Orders
 from sidecar.producer import ProducerEpoch
-from sidecar.results import AppendResult, Verdict
+from sidecar.results import AppendResult
 from sidecar.ring import Ring
-from sidecar.settlement import LATE_S_MAX, Flight, Settled, settle_flights
+from sidecar.settlement import LATE_S_MAX, Settled, settle_flight
 from sidecar.shelf import Shelf
 
 BATCHES_IN_FLIGHT_MAX: Final = 5
 """As many as a log with Kafka's rules remembers of a producer, so that a repeat is recognised."""
-FLIGHTS_MAX: Final = 3
-"""Requests of one partition under way: one each for sidecar, gatekeeper and core to work on."""
-FLIGHT_BYTES: Final = 1024 * 1024
-"""About what one of several requests carries: large batches go one by one, small ones together."""
 RESIDENT_MAX: Final = 2 * BATCHES_IN_FLIGHT_MAX
 """Stored batches that stay in memory too: those under way, and as many that follow."""
-
-_DOUBT: Final = AppendResult(Verdict.DOUBT)
-_UNSENT: Final = AppendResult(Verdict.UNSENT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +39,7 @@ class Lane:
     """Messages of one partition, from the moment they are accepted until their fate is known.
 
     Invariants. Batches of one owner have contiguous sequences, oldest first. The first `in_flight`
-    batches of the queue are in the requests that are under way, in order. A doubtful batch is never
+    batches of the queue are in the one request that is under way. A doubtful batch is never
     overtaken and never restamped before the log has surely refused it; a batch of a newer owner
     is not sent while one of an older owner is unsettled: so a retry neither doubles nor reorders.
     What is stored is a prefix of the lane, so that a crash leaves no gap. Belongs to the event
@@ -54,24 +47,9 @@ class Lane:
     """
 
     __slots__ = (
-        "_close_at",
-        "_flights",
-        "_limits",
-        "_lost_at",
-        "_numbering",
-        "_retry_at",
-        "_sent_owner",
-        "partition",
-        "queue",
-        "refilling",
-        "ring",
-        "shelf",
-        "single",
-        "stalled",
-        "tail",
-        "topic",
-        "unsynced",
-        "waiters",
+        "_close_at", "_limits", "_lost_at", "_numbering", "_retry_at", "_sent_owner", "_single",
+        "in_flight", "partition", "queue", "refilling", "ring", "shelf", "stalled", "tail", "topic",
+        "unsynced", "waiters",
     )  # fmt: skip
 
     def __init__(
@@ -89,7 +67,7 @@ class Lane:
         self.shelf = Shelf()
         self.tail: deque[Batch] = deque()
         self.waiters: dict[int, list[Entry]] = {}
-        self._flights: list[Flight] = []
+        self.in_flight = 0
         self.refilling = False
         self.stalled = False
         self.unsynced = 0
@@ -99,12 +77,7 @@ class Lane:
         self._close_at = 0.0
         self._retry_at = 0.0
         self._lost_at = -LATE_S_MAX
-        self.single = False
-
-    @property
-    def in_flight(self) -> int:
-        """Batches at the head of the queue that are under way."""
-        return sum(map(len, self._flights))
+        self._single = False
 
     @property
     def empty(self) -> bool:
@@ -140,83 +113,57 @@ class Lane:
 
     def due_at(self) -> float | None:
         """When there is something to send; None while there is nothing, or an answer is awaited."""
-        flying = self.in_flight
-        if flying and not self._may_join(flying):
+        if self.in_flight:
             return None
-        if len(self.queue) > flying:
-            return None if self._must_wait(self.queue[flying]) else self._retry_at
+        if self.queue:
+            first = self.queue[0]
+            return None if self._must_wait(first) else self._retry_at
         if not self.ring or self.on_disk_only:
             return None
         if self.ring.held_bytes >= self._limits.batch_bytes_max:
             return self._retry_at
-        return None if flying else max(self._retry_at, self._close_at)
+        return max(self._retry_at, self._close_at)
 
-    def load(self, bytes_max: int) -> Flight:
-        """Take batches for one request, empty where none may go now. They stay until settled.
+    def load(self, bytes_max: int) -> list[Batch]:
+        """Take up to five batches for one request. They stay in the queue until settled.
 
-        All that is under way is of one owner: a batch of a newer epoch would fence an older one
-        that is in doubt.
+        All are of one owner: a batch of a newer epoch would fence an older one that is in doubt.
         """
-        flying = self.in_flight
-        if self.due_at() is None:
-            return Flight([], alone=True)
+        if self.in_flight:
+            return []
         self._queue_tail()
         while self.ring and not self.on_disk_only and len(self.queue) < BATCHES_IN_FLIGHT_MAX:
             self.queue.append(self._close_batch())
-        flight = Flight([], alone=not flying)
-        room = min(bytes_max, FLIGHT_BYTES)
-        for batch in itertools.islice(self.queue, flying, BATCHES_IN_FLIGHT_MAX):
-            if self._must_wait(batch) or (flying and batch.owner != self._sent_owner):
+        taken: list[Batch] = []
+        size = 0
+        for batch in self.queue:
+            size += len(batch.frame)
+            if self._must_wait(batch):
                 break
-            if flight and (
-                len(batch.frame) > room or self.single or batch.owner != flight[0].owner
+            if taken and (
+                size > bytes_max
+                or self._single
+                or len(taken) == BATCHES_IN_FLIGHT_MAX
+                or batch.owner != taken[0].owner
             ):
                 break
-            flight.append(batch)
-            room -= len(batch.frame)
-        if flight:
-            self.single = False
-            self._sent_owner = flight[0].owner
-            self._flights.append(flight)
-        return flight
+            taken.append(batch)
+        self._single = False
+        self.in_flight = len(taken)
+        if taken:
+            self._sent_owner = taken[0].owner
+        return taken
 
-    def settle(
-        self, results: Sequence[AppendResult], now: float, flight: Flight | None = None
-    ) -> list[Settled]:
-        """Take in one result for each batch of a flight, the oldest where none is given.
+    def single(self) -> None:
+        """The next request carries one batch only: one of several was no sound frame."""
+        self._single = True
 
-        Returns the batches whose fate is now known: those of earlier flights come first, so an
-        answer that has overtaken another waits for it.
-        """
-        answered = flight if flight is not None else self._oldest()
-        answered.answers = results
-        return self._conclude(now)
-
-    def lost(self, *, sent: bool, now: float, flight: Flight | None = None) -> list[Settled]:
-        """No answer came. `sent` is False only where not one byte can have reached anybody."""
-        if not self._flights:
-            return []
-        answered = flight if flight is not None else self._oldest()
-        if sent:
-            self._lost_at = now
-        answered.answers = [_DOUBT if sent else _UNSENT] * len(answered)
-        return self._conclude(now)
-
-    def _oldest(self) -> Flight:
-        return next(flight for flight in self._flights if flight.answers is None)
-
-    def _conclude(self, now: float) -> list[Settled]:
-        """Settle what can be: committed flights in order; with any other answer, all together."""
-        ready = list(itertools.takewhile(lambda flight: flight.committed, self._flights))
-        if all(flight.answers is not None for flight in self._flights):
-            ready = list(self._flights)
-        if not ready:
-            return []
-        del self._flights[: len(ready)]
-        for _ in range(sum(map(len, ready))):
-            self.queue.popleft()
+    def settle(self, results: Sequence[AppendResult], now: float) -> list[Settled]:
+        """Take in one result for each batch in flight; return those whose fate is now known."""
+        flight = [self.queue.popleft() for _ in range(self.in_flight)]
+        self.in_flight = 0
         self._close_at = now
-        decision = settle_flights(ready, now, self._lost_at)
+        decision = settle_flight(flight, results, now, self._lost_at)
         for each in decision.settled:
             self._resolve(each.batch)
         if decision.progressed:
@@ -232,15 +179,13 @@ class Lane:
             self._numbering.begin_anew()
         return decision.settled
 
-    def _may_join(self, flying: int) -> bool:
-        """Whether another request may follow those that are under way."""
-        return (
-            len(self._flights) < FLIGHTS_MAX
-            and flying < BATCHES_IN_FLIGHT_MAX
-            # After any other answer than "committed", what follows waits until all are in.
-            and all(flight.answers is None or flight.committed for flight in self._flights)
-            and (len(self.queue) == flying or self.queue[flying].owner == self._sent_owner)
-        )
+    def lost(self, *, sent: bool, now: float) -> None:
+        """No answer came. `sent` is False only where not one byte can have reached anybody."""
+        if sent and self.in_flight:
+            self._lost_at = now
+            for batch in itertools.islice(self.queue, self.in_flight):
+                batch.doubtful = True
+        self.in_flight = 0
 
     def inherit(self, places: Iterable[tuple[int, float]], now: float) -> None:
         """What an earlier run has left on disk comes before everything of this one."""

@@ -26,26 +26,6 @@ class Settled:
     result: AppendResult
 
 
-class Flight(list[Batch]):
-    """The batches of one request, in order. `alone` where no other one of the lane was under way
-    when it was sent; else a later request may have overtaken it on the way to the log.
-    """
-
-    __slots__ = ("alone", "answers")
-
-    def __init__(self, batches: Sequence[Batch], *, alone: bool) -> None:
-        super().__init__(batches)
-        self.alone = alone
-        self.answers: Sequence[AppendResult] | None = None
-
-    @property
-    def committed(self) -> bool:
-        """Whether the answer is there, and all of it is in the log."""
-        return self.answers is not None and all(
-            answer.verdict in IN_THE_LOG for answer in self.answers
-        )
-
-
 @dataclass(slots=True)
 class Settlement:
     """The decision. `rest` stays in the queue, in order; from `mend_from` on it needs new numbers.
@@ -79,24 +59,21 @@ class Settlement:
             self.mend_from = len(self.rest)
 
 
-def settle_flights(flights: Sequence[Flight], now: float, lost_at: float) -> Settlement:
-    """Decide over requests that were under way together, oldest first, all of them answered.
-
-    They are judged like one request. `lost_at`: when an answer was lost last.
-    """
+def settle_flight(
+    flight: Sequence[Batch], answers: Sequence[AppendResult], now: float, lost_at: float
+) -> Settlement:
+    """Decide over batches that were sent together. `lost_at`: when an answer was lost last."""
     decision = Settlement()
-    for flight in flights:
-        for batch, answer in zip(flight, flight.answers or (), strict=True):
-            result = answer.for_sequence(batch.producer.first_sequence)
-            if is_final(batch, result):
-                decision.settled.append(Settled(batch, result))
-                if result.verdict not in IN_THE_LOG and not batch.doubtful:
-                    decision.sure_gap = True
-                    decision.mend_here()
-            else:
-                late = now < lost_at + LATE_S_MAX
-                _hold(decision, batch, result, now, lost_at, alone=flight.alone, late=late)
-                decision.rest.append(batch)
+    for batch, answer in zip(flight, answers, strict=True):
+        result = answer.for_sequence(batch.producer.first_sequence)
+        if is_final(batch, result):
+            decision.settled.append(Settled(batch, result))
+            if result.verdict not in IN_THE_LOG and not batch.doubtful:
+                decision.sure_gap = True
+                decision.mend_here()
+        else:
+            _hold(decision, batch, result, now, lost_at)
+            decision.rest.append(batch)
     return decision
 
 
@@ -115,19 +92,10 @@ def is_final(batch: Batch, result: AppendResult) -> bool:
 
 
 def _hold(
-    decision: Settlement,
-    batch: Batch,
-    result: AppendResult,
-    now: float,
-    lost_at: float,
-    *,
-    alone: bool,
-    late: bool,
+    decision: Settlement, batch: Batch, result: AppendResult, now: float, lost_at: float
 ) -> None:
     """The batch stays: note what is known of it."""
-    if result.verdict is Verdict.UNSENT:
-        decision.unsure = True
-    elif result.verdict is Verdict.DOUBT:
+    if result.verdict is Verdict.DOUBT:
         # Behind a batch that surely is not in the log, it would have found the gap.
         batch.doubtful = batch.doubtful or not decision.sure_gap
         decision.unsure = decision.unsure or not decision.sure_gap
@@ -135,10 +103,7 @@ def _hold(
         decision.fenced = True
         decision.mend_here()
     elif result.verdict is Verdict.GAP:
-        if not alone:
-            # It may have overtaken the request before it: sent again by itself, it will tell.
-            decision.unsure = True
-        elif batch.doubtful and late:
+        if batch.doubtful and now < lost_at + LATE_S_MAX:
             # An earlier try may still arrive, with what came before it, and fill the gap.
             decision.retry_at = lost_at + LATE_S_MAX
             decision.unsure = True

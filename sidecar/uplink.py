@@ -19,7 +19,7 @@ from sidecar.gateway import Answer, Gateway, Unreachable
 from sidecar.lane import Lane
 from sidecar.link_state import LinkState
 from sidecar.results import AppendResult, BadAnswer, Verdict, parse_results, refusal
-from sidecar.settlement import Flight, Settled
+from sidecar.settlement import Settled
 
 log = logging.getLogger("sidegate.sidecar")
 
@@ -37,12 +37,12 @@ FRAMES_MAX: Final = 1024
 class Shipment:
     """The batches of one request, by lane."""
 
-    loads: Sequence[tuple[Lane, Flight]]
+    loads: Sequence[tuple[Lane, Sequence[Batch]]]
 
     @property
     def batches(self) -> list[Batch]:
         """In the order in which they are sent."""
-        return [batch for _lane, flight in self.loads for batch in flight]
+        return [batch for _lane, batches in self.loads for batch in batches]
 
 
 class Uplink:
@@ -166,7 +166,7 @@ class Uplink:
     def _collect(self) -> Shipment | None:
         """Load what is due; remember when the next lane will be."""
         now = time.monotonic()
-        loads: list[tuple[Lane, Flight]] = []
+        loads: list[tuple[Lane, list[Batch]]] = []
         room, frames, later = self._request_bytes_max, FRAMES_MAX, 0.0
         for lane in list(self._waiting):
             due_at = lane.due_at()
@@ -175,19 +175,16 @@ class Uplink:
                 del self._waiting[lane]
             elif due_at > now:
                 later = min(later or due_at, due_at)
-            elif room > 0 and frames > 0 and not (lane.single and loads):
-                by_itself = lane.single
-                flight = lane.load(room)
-                if lane.due_at() is None:
-                    del self._waiting[lane]
-                if not flight:
-                    # It has to be stored first, or waits for marks: the outbox wakes it.
+            elif room > 0 and frames > 0:
+                del self._waiting[lane]
+                batches = lane.load(room)
+                if not batches:
+                    # It has to be stored first, or waits for marks: the outbox wakes it. In a
+                    # request it would count as under way, and its next one would be a second.
                     continue
-                room -= sum(len(batch.frame) for batch in flight)
-                frames -= len(flight)
-                loads.append((lane, flight))
-                if by_itself:
-                    break
+                room -= sum(len(batch.frame) for batch in batches)
+                frames -= len(batches)
+                loads.append((lane, batches))
         if later and not loads:
             self._wake_at(later)
         return Shipment(loads) if loads else None
@@ -206,28 +203,29 @@ class Uplink:
         except (Unreachable, BadAnswer) as error:
             sent = not isinstance(error, Unreachable) or error.sent
             for lane, _ in shipment.loads:
+                lane.lost(sent=sent, now=time.monotonic())
                 self.on_lost(lane)
-            self._take_back(shipment, sent=sent)
+                self._waiting[lane] = None
             self._mark_down(str(error))
             return
         except asyncio.CancelledError:
-            self._take_back(shipment, sent=True)
+            for lane, _ in shipment.loads:
+                lane.lost(sent=True, now=time.monotonic())
             raise
         if results is None:
-            # One frame spoils the whole request: each goes by itself, to find which.
-            for lane, _ in shipment.loads:
-                lane.single = True
-            self._take_back(shipment, sent=False)
+            await self._ship_singly(shipment)
             return
         self._settle(shipment, results)
 
-    def _take_back(self, shipment: Shipment, *, sent: bool) -> None:
-        """No answer that helps: the lanes have their batches again."""
-        for lane, flight in shipment.loads:
-            settled = lane.lost(sent=sent, now=time.monotonic(), flight=flight)
+    async def _ship_singly(self, shipment: Shipment) -> None:
+        """One frame spoils the whole request: send each lane alone, to find which."""
+        for lane, batches in shipment.loads:
+            lane.lost(sent=False, now=time.monotonic())
+            if len(shipment.loads) > 1 or len(batches) > 1:
+                lane.single()
+                if alone := lane.load(self._request_bytes_max):
+                    await self._ship(Shipment([(lane, alone)]))
             self._waiting[lane] = None
-            if settled:
-                self.on_settled(lane, settled)
 
     def _read(self, answer: Answer, frames: int) -> list[AppendResult] | None:
         """One result for each frame; None where they have to be sent one by one."""
@@ -257,10 +255,10 @@ class Uplink:
     def _settle(self, shipment: Shipment, results: list[AppendResult]) -> None:
         now = time.monotonic()
         position = 0
-        for lane, flight in shipment.loads:
-            share = results[position : position + len(flight)]
-            position += len(flight)
-            settled = lane.settle(share, now, flight)
+        for lane, batches in shipment.loads:
+            share = results[position : position + len(batches)]
+            position += len(batches)
+            settled = lane.settle(share, now)
             if any(result.verdict is Verdict.DOUBT for result in share):
                 self.on_lost(lane)
             if lane.due_at() is not None:

@@ -16,7 +16,7 @@ from sidecar.numbering import CountedOrders
 from sidecar.producer import ProducerEpoch
 from sidecar.refusals import refusal_error
 from sidecar.results import AppendResult, Verdict, refusal
-from sidecar.settlement import LATE_S_MAX, Flight, Settled
+from sidecar.settlement import LATE_S_MAX
 
 LIMITS = LaneLimits(ring_entries_max=64, ring_bytes_max=1 << 20, batch_bytes_max=120, linger_s=0.0)
 
@@ -69,26 +69,6 @@ class CountedEpochs:
         return self.current
 
 
-CODES = st.lists(
-    st.sampled_from(["ok", "ok", "ok", "denied", "over_quota", "down", "down_after"]),
-    min_size=5,
-    max_size=5,
-)
-
-
-SIZES = st.sampled_from([1, 1, 1 << 20])
-"""With room for one byte a request carries one batch, so that several are under way together."""
-
-
-@dataclass(eq=False)
-class UnderWay:
-    """A request that has left; `results` once it has reached the log."""
-
-    flight: Flight
-    frames: list[bytes]
-    results: list[AppendResult] | None = None
-
-
 class LaneMachine(RuleBasedStateMachine):
     """Messages are numbers in the order of their acceptance; the log must rise strictly."""
 
@@ -100,7 +80,6 @@ class LaneMachine(RuleBasedStateMachine):
         self.marked: set[int] = set()
         self.unmarked: list[int] = []
         self.limbo: list[tuple[float, bytes]] = []
-        self.under_way: list[UnderWay] = []
         self.writing: list[tuple[object, bytes]] = []
         self.orders = CountedOrders()
         self.next_number = 0
@@ -185,57 +164,25 @@ class LaneMachine(RuleBasedStateMachine):
         order, raw = self.disk[position]
         return stored_batch(decode_frame(raw), raw, position, order)
 
-    def _loaded(self, bytes_max: int):
+    def _loaded(self):
         self.now += 7.0
         due = self.lane.due_at()
-        return None if due is None or due > self.now else self.lane.load(bytes_max)
+        return [] if due is None or due > self.now else self.lane.load(1 << 20)
 
-    @rule(bytes_max=SIZES)
-    def a_request_departs(self, bytes_max: int) -> None:
-        flight = self._loaded(bytes_max)
-        if flight:
-            self.under_way.append(UnderWay(flight, [batch.frame for batch in flight]))
+    @rule(late=st.booleans())
+    def answer_is_lost(self, late: bool) -> None:
+        batches = self._loaded()
+        if late:
+            self.limbo += [(self.now, batch.frame) for batch in batches]
+        else:
+            for batch in batches:
+                self.log.append(batch.frame)
+        self.lane.lost(sent=True, now=self.now)
 
-    @rule(ack=st.sampled_from(Ack))
-    def a_burst_departs(self, ack: Ack) -> None:
-        """Several batches, each in a request of its own, all under way together."""
-        for _ in range(3):
-            self.offer(ack, 4, lines=False)
-        for _ in range(3):
-            self.a_request_departs(1)
-
-    @precondition(lambda self: any(each.results is None for each in self.under_way))
-    @rule(data=st.data(), codes=CODES)
-    def a_request_arrives(self, data, codes: list[str]) -> None:
-        """In any order: requests of one lane may overtake each other on the way."""
-        waiting = [each for each in self.under_way if each.results is None]
-        request = data.draw(st.sampled_from(waiting))
-        request.results = self._judged(request.frames, codes)
-
-    @precondition(lambda self: any(each.results is not None for each in self.under_way))
-    @rule(data=st.data())
-    def an_answer_comes_back(self, data) -> None:
-        answered = [each for each in self.under_way if each.results is not None]
-        request = data.draw(st.sampled_from(answered))
-        self.under_way.remove(request)
-        self._note(self.lane.settle(request.results, self.now, request.flight))
-
-    @precondition(lambda self: self.under_way)
-    @rule(data=st.data(), late=st.booleans())
-    def an_answer_is_lost(self, data, late: bool) -> None:
-        request = data.draw(st.sampled_from(self.under_way))
-        self.under_way.remove(request)
-        if request.results is None and late:
-            self.limbo += [(self.now, frame) for frame in request.frames]
-        self._note(self.lane.lost(sent=True, now=self.now, flight=request.flight))
-
-    @precondition(lambda self: any(each.results is None for each in self.under_way))
-    @rule(data=st.data())
-    def a_request_never_left(self, data) -> None:
-        waiting = [each for each in self.under_way if each.results is None]
-        request = data.draw(st.sampled_from(waiting))
-        self.under_way.remove(request)
-        self._note(self.lane.lost(sent=False, now=self.now, flight=request.flight))
+    @rule()
+    def never_left(self) -> None:
+        self._loaded()
+        self.lane.lost(sent=False, now=self.now)
 
     @precondition(lambda self: self.limbo)
     @rule()
@@ -245,17 +192,18 @@ class LaneMachine(RuleBasedStateMachine):
                 self.log.append(raw)
         self.limbo.clear()
 
-    @rule(codes=CODES, bytes_max=SIZES)
-    def send(self, codes: list[str], bytes_max: int) -> None:
-        flight = self._loaded(bytes_max)
-        if flight:
-            results = self._judged([batch.frame for batch in flight], codes)
-            self._note(self.lane.settle(results, self.now, flight))
-
-    def _judged(self, frames: list[bytes], codes: list[str]) -> list[AppendResult]:
+    @rule(
+        codes=st.lists(
+            st.sampled_from(["ok", "ok", "ok", "denied", "over_quota", "down", "down_after"]),
+            min_size=5,
+            max_size=5,
+        )
+    )
+    def send(self, codes: list[str]) -> None:
+        batches = self._loaded()
         results = []
         quota = False
-        for frame, code in zip(frames, codes, strict=False):
+        for batch, code in zip(batches, codes, strict=False):
             quota = quota or code == "over_quota"
             if quota:
                 results.append(refusal("over_quota", {}))
@@ -264,12 +212,13 @@ class LaneMachine(RuleBasedStateMachine):
             elif code == "down":
                 results.append(refusal("unavailable", {}))
             else:
-                result = self.log.append(frame)
+                result = self.log.append(batch.frame)
                 results.append(refusal("unavailable", {}) if code == "down_after" else result)
-        return results
+        if batches:
+            self._settle(results)
 
-    def _note(self, settled: list[Settled]) -> None:
-        for each in settled:
+    def _settle(self, results: list[AppendResult]) -> None:
+        for each in self.lane.settle(results, self.now):
             batch, result = each.batch, each.result
             if result.verdict is Verdict.COMMITTED:
                 batch.answer_committed(result.base_offset, result.durability)
@@ -297,12 +246,8 @@ class LaneMachine(RuleBasedStateMachine):
                 back.append(entry)
         self.lane.put_back(back)
 
-    @rule(marks_survive=st.booleans(), write_survives=st.booleans(), late=st.booleans())
-    def crash(self, marks_survive: bool, write_survives: bool, late: bool) -> None:
-        for request in self.under_way:
-            if request.results is None and late:
-                self.limbo += [(self.now, frame) for frame in request.frames]
-        self.under_way.clear()
+    @rule(marks_survive=st.booleans(), write_survives=st.booleans())
+    def crash(self, marks_survive: bool, write_survives: bool) -> None:
         if write_survives:
             for batch, frame in self.writing:
                 position, self.next_position = self.next_position, self.next_position + 1
@@ -334,9 +279,6 @@ class LaneMachine(RuleBasedStateMachine):
 
     def finish(self) -> None:
         """Let everything go well; then every promise must have been kept."""
-        for request in list(self.under_way):
-            self._note(self.lane.lost(sent=True, now=self.now, flight=request.flight))
-        self.under_way.clear()
         for _ in range(10_000):
             if self.lane.empty:
                 break
@@ -345,7 +287,7 @@ class LaneMachine(RuleBasedStateMachine):
             self.sync_marks()
             if self.lane.wants_refill():
                 self.refill()
-            self.send(["ok"] * 5, 1 << 20)
+            self.send(["ok"] * 5)
         assert self.lane.empty
         self.the_log_rises_strictly()
         self.answered_offsets_are_true()
