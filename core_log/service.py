@@ -21,6 +21,7 @@ from core_log.storage import Storage
 from hosting.lifecycle import Service
 from hosting.metrics import new_registry
 from hosting.tls import ReloadingContexts
+from hosting.vitals import add_vitals
 from hosting.web import HttpSite, health_app
 
 SWITCH_S: Final = 0.001
@@ -72,6 +73,7 @@ class Core:
         self.service.add(self.cleaning)
         self.service.add(self.api)
         self.service.add_check("storage", self.storage.readiness)
+        add_vitals(registry, self.service, contexts)
 
     def _fail(self, error: Exception) -> None:
         """The disk failed under a log: nothing can be promised any more, so the process ends."""

@@ -25,49 +25,55 @@ class GateMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self.registry = registry
         self._decisions = Counter(
-            "gatekeeper_decisions",
+            "sidegate_gatekeeper_decisions",
             "Decisions by action, result, rule and reason.",
             ["action", "result", "rule", "reason"],
             registry=registry,
         )
         self._refusals = Counter(
-            "gatekeeper_authentication_refusals",
+            "sidegate_gatekeeper_authentication_refusals",
             "Callers that could not prove who they are, by reason.",
             ["reason"],
             registry=registry,
         )
         self._requests = Histogram(
-            "gatekeeper_request_seconds",
+            "sidegate_gatekeeper_request_seconds",
             "Time from a request's headers to the end of its answer.",
             ["route", "status"],
             buckets=SECONDS_BUCKETS,
             registry=registry,
         )
         self._core = Histogram(
-            "gatekeeper_core_seconds",
+            "sidegate_gatekeeper_core_seconds",
             "Time that the core took to answer an append.",
             buckets=SECONDS_BUCKETS,
             registry=registry,
         )
         self._added = Histogram(
-            "gatekeeper_append_added_seconds",
+            "sidegate_gatekeeper_append_added_seconds",
             "What the gatekeeper itself added to an append: everything but the core's answer.",
             buckets=ADDED_BUCKETS,
             registry=registry,
         )
         self._batches = Counter(
-            "gatekeeper_batches", "Batches by what became of them.", ["result"], registry=registry
+            "sidegate_gatekeeper_batches",
+            "Batches by what became of them.",
+            ["result"],
+            registry=registry,
         )
         self.bytes_in = Counter(
-            "gatekeeper_append_bytes", "Bytes of append requests.", registry=registry
+            "sidegate_gatekeeper_append_bytes", "Bytes of append requests.", registry=registry
         )
         self.stream_bytes = Counter(
-            "gatekeeper_stream_bytes", "Bytes sent to open streams.", registry=registry
+            "sidegate_gatekeeper_stream_bytes", "Bytes sent to open streams.", registry=registry
         )
         self._streams_ended = Counter(
-            "gatekeeper_streams_ended", "Streams by why they ended.", ["code"], registry=registry
+            "sidegate_gatekeeper_streams_ended",
+            "Streams by why they ended.",
+            ["code"],
+            registry=registry,
         )
-        self._policy = Info("gatekeeper_policy", "The policy in force.", registry=registry)
+        self._policy = Info("sidegate_gatekeeper_policy", "The policy in force.", registry=registry)
         self._routes: dict[tuple[str, int], Histogram] = {}
         self._results: dict[str, Counter] = {}
         self._seen: dict[tuple[str, bool, str, str], Counter] = {}

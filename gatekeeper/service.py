@@ -39,6 +39,7 @@ from hosting.health import health_app
 from hosting.lifecycle import Readiness, Service
 from hosting.metrics import new_registry
 from hosting.tls import ReloadingContexts, TlsFiles
+from hosting.vitals import add_vitals
 from hosting.web import HttpSite
 
 NAME: Final = "gatekeeper"
@@ -158,6 +159,7 @@ class Gatekeeper:
                 "decision_log": self._log_readiness,
             },
         )
+        add_vitals(self.registry, service, self.contexts)
         self.health = HttpSite(
             "health",
             health_app(service, self.registry),
@@ -203,37 +205,42 @@ class Gatekeeper:
     def _measure(self) -> None:
         gauge, count = self.metrics.gauge, self.metrics.read_count
         log, listener = self.decision_log, self.listener
-        gauge("gatekeeper_connections", "Open connections.", lambda: len(self.connections))
-        gauge("gatekeeper_streams", "Open streams.", lambda: len(self.streams))
-        gauge("gatekeeper_handshakes", "Handshakes in progress.", lambda: listener.handshakes)
-        gauge("gatekeeper_request_bytes", "Bodies in memory.", lambda: self.intake.in_flight)
-        gauge("gatekeeper_core_up", "1 while the core answers.", lambda: self.feed.reachable)
-        gauge("gatekeeper_audit_waiting", "Decisions not yet written.", lambda: log.waiting)
+        gauge("sidegate_gatekeeper_connections", "Open connections.", lambda: len(self.connections))
+        gauge("sidegate_gatekeeper_streams", "Open streams.", lambda: len(self.streams))
         gauge(
-            "gatekeeper_audit_failing",
+            "sidegate_gatekeeper_handshakes", "Handshakes in progress.", lambda: listener.handshakes
+        )
+        gauge(
+            "sidegate_gatekeeper_request_bytes", "Bodies in memory.", lambda: self.intake.in_flight
+        )
+        gauge(
+            "sidegate_gatekeeper_core_up", "1 while the core answers.", lambda: self.feed.reachable
+        )
+        gauge(
+            "sidegate_gatekeeper_audit_waiting", "Decisions not yet written.", lambda: log.waiting
+        )
+        gauge(
+            "sidegate_gatekeeper_audit_failing",
             "1 while the decision log can't be written.",
             lambda: log.failing is not None,
         )
-        gauge(
-            "gatekeeper_certificate_days_left",
-            "Days until the gatekeeper's own certificate ends.",
-            lambda: (self.contexts.leaf.not_after.timestamp() - time.time()) / 86400,
-        )
-        count("gatekeeper_audit_written", "Decisions written.", lambda: log.written)
-        count("gatekeeper_audit_summarised", "Denials counted only.", lambda: log.suppressed)
-        count("gatekeeper_audit_lost", "Decisions that were lost.", lambda: log.lost)
+        count("sidegate_gatekeeper_audit_written", "Decisions written.", lambda: log.written)
         count(
-            "gatekeeper_handshakes_failed",
+            "sidegate_gatekeeper_audit_summarised", "Denials counted only.", lambda: log.suppressed
+        )
+        count("sidegate_gatekeeper_audit_lost", "Decisions that were lost.", lambda: log.lost)
+        count(
+            "sidegate_gatekeeper_handshakes_failed",
             "Handshakes that failed.",
             lambda: listener.handshakes_failed,
         )
         count(
-            "gatekeeper_handshakes_dropped",
+            "sidegate_gatekeeper_handshakes_dropped",
             "Handshakes dropped for newer ones.",
             lambda: listener.handshakes_dropped,
         )
         self.metrics.read_labelled(
-            "gatekeeper_jwks_age_seconds",
+            "sidegate_gatekeeper_jwks_age_seconds",
             "Age of each issuer's keys.",
             "issuer",
             self._keys_age,

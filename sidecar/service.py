@@ -12,6 +12,7 @@ from hosting.health import add_health_routes, health_app
 from hosting.lifecycle import Readiness, Service
 from hosting.metrics import HttpMetrics, new_registry
 from hosting.tls import ReloadingContexts, TlsFiles
+from hosting.vitals import add_vitals
 from hosting.web import DRAINING, HttpLimits, HttpSite
 from sidecar.app import json_response, make_app, read_app_token
 from sidecar.batch import Batch
@@ -179,6 +180,7 @@ def assemble(config: SidecarConfig) -> Assembly:
         "sidecar", components=[contexts, credentials, gateway, dedupe, outbox, uplink]
     )
     add_health_routes(app, service, registry)
+    add_vitals(registry, service, contexts)
     front = FastFront(
         publisher,
         guard,

@@ -102,7 +102,7 @@ class StatusCollector(Collector):
             ("rejects_batches", "Refused batches that were kept.", status.rejects.count),
         )
         for name, text, value in gauges:
-            yield GaugeMetricFamily(f"sidecar_{name}", text, value=float(value))
+            yield GaugeMetricFamily(f"sidegate_sidecar_{name}", text, value=float(value))
         counts = (
             ("committed_messages", "Messages in the log.", counters.committed_messages),
             ("committed_batches", "Batches in the log.", counters.committed_batches),
@@ -116,4 +116,4 @@ class StatusCollector(Collector):
             ("delivered_messages", "Messages given out.", counters.delivered_messages),
         )
         for name, text, value in counts:
-            yield CounterMetricFamily(f"sidecar_{name}", text, value=float(value))
+            yield CounterMetricFamily(f"sidegate_sidecar_{name}", text, value=float(value))

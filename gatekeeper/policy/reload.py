@@ -106,18 +106,18 @@ class PolicyFile:
         self._watch = Watch(UNREAD, None, 0.0)
         self._task: asyncio.Task[None] | None = None
         self._loads = Counter(
-            "gatekeeper_policy_loads",
+            "sidegate_gatekeeper_policy_loads",
             "Policy files read, by whether they took effect.",
             ["result"],
             registry=registry,
         )
         self._rejected = Gauge(
-            "gatekeeper_policy_rejected",
+            "sidegate_gatekeeper_policy_rejected",
             "1 while the policy file is refused and an older policy is in force.",
             registry=registry,
         )
         self._loaded = Gauge(
-            "gatekeeper_policy_loaded_timestamp_seconds",
+            "sidegate_gatekeeper_policy_loaded_timestamp_seconds",
             "When the policy in force took effect.",
             registry=registry,
         )

@@ -29,7 +29,7 @@ from sidegate.table import table
 
 WATCH_S = 1.0
 _DECISIONS = re.compile(
-    r'^gatekeeper_decisions_total\{[^}]*result="(\w+)"[^}]*\} (\S+)', re.MULTILINE
+    r'^sidegate_gatekeeper_decisions_total\{[^}]*result="(\w+)"[^}]*\} (\S+)', re.MULTILINE
 )
 
 

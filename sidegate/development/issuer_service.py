@@ -12,6 +12,7 @@ from hosting.lifecycle import Service
 from hosting.metrics import HttpMetrics, new_registry
 from hosting.problems import ProblemTable, error_middleware
 from hosting.tls import ReloadingContexts, TlsFiles
+from hosting.vitals import add_vitals
 from hosting.web import HttpSite, add_health_routes, peer_certificate
 from sidegate.development.issuer import KEYS_PATH, TOKEN_PATH, Issuer, Reply
 from sidegate.development.issuer_clients import ClientsFile, key_set
@@ -41,6 +42,7 @@ def build(config: IssuerConfig) -> Service:
     )
     app = application(issuer)
     add_health_routes(app, service, registry)
+    add_vitals(registry, service, contexts)
     service.add(
         HttpSite("issuer", app, config.listen, ssl=contexts.server, metrics=HttpMetrics(registry))
     )

@@ -88,7 +88,7 @@ async def test_decisions_are_counted_by_action_result_rule_and_reason(
     caller = mesh.caller()
     await caller.append(frame("orders.eu"), frame("secret"))
     value = mesh.gatekeeper.registry.get_sample_value
-    name = "gatekeeper_decisions_total"
+    name = "sidegate_gatekeeper_decisions_total"
     allowed = {
         "action": "publish",
         "result": "allow",

@@ -64,12 +64,12 @@ async def test_every_metric_that_is_told_of_exists(mesh: Any) -> None:
         for metric in mesh.gatekeeper.registry.collect()
         for name in (metric.name, f"{metric.name}_total", f"{metric.name}_info")
     }
-    told = re.findall(r"`(gatekeeper_\w+)`", section("Readiness and metrics"))
+    told = re.findall(r"`(sidegate_\w+)`", section("Readiness and metrics"))
     assert set(told) <= exported
     own = {
         metric.name
         for metric in mesh.gatekeeper.registry.collect()
-        if metric.name.startswith("gatekeeper_")
+        if metric.name.startswith("sidegate_gatekeeper_")
     }
     for name in own:
-        assert name in PAGE or name.startswith("gatekeeper_policy_"), name
+        assert name in PAGE or name.startswith("sidegate_gatekeeper_policy_"), name

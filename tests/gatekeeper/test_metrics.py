@@ -21,19 +21,19 @@ async def test_everything_that_is_promised_is_on_the_page(
         page = await answer.text()
     policy = mesh.gatekeeper.policies.policy.hash.hex()
     for line in (
-        'gatekeeper_decisions_total{action="publish",reason="no_rule",result="deny"',
-        'gatekeeper_authentication_refusals_total{reason="token_malformed"} 1.0',
-        'gatekeeper_batches_total{result="forwarded"} 1.0',
-        'gatekeeper_batches_total{result="denied"} 1.0',
-        'gatekeeper_request_seconds_count{route="append",status="200"} 1.0',
-        "gatekeeper_core_seconds_count 1.0",
-        "gatekeeper_append_added_seconds_count 1.0",
-        'gatekeeper_jwks_age_seconds{issuer="corp"}',
+        'sidegate_gatekeeper_decisions_total{action="publish",reason="no_rule",result="deny"',
+        'sidegate_gatekeeper_authentication_refusals_total{reason="token_malformed"} 1.0',
+        'sidegate_gatekeeper_batches_total{result="forwarded"} 1.0',
+        'sidegate_gatekeeper_batches_total{result="denied"} 1.0',
+        'sidegate_gatekeeper_request_seconds_count{route="append",status="200"} 1.0',
+        "sidegate_gatekeeper_core_seconds_count 1.0",
+        "sidegate_gatekeeper_append_added_seconds_count 1.0",
+        'sidegate_gatekeeper_jwks_age_seconds{issuer="corp"}',
         f'gatekeeper_policy_info{{sha256="{policy}"}} 1.0',
-        "gatekeeper_certificate_days_left",
-        "gatekeeper_connections 1.0",
-        "gatekeeper_core_up 1.0",
-        "gatekeeper_audit_lost_total 0.0",
+        "sidegate_certificate_expires_timestamp_seconds",
+        "sidegate_gatekeeper_connections 1.0",
+        "sidegate_gatekeeper_core_up 1.0",
+        "sidegate_gatekeeper_audit_lost_total 0.0",
     ):
         assert line in page, line
 
@@ -47,10 +47,15 @@ def test_labels_that_repeat_share_one_counter() -> None:
         metrics.refused("token_expired")
         metrics.stream_ended("closed")
     value = registry.get_sample_value
-    assert value("gatekeeper_batches_total", {"result": "denied"}) == 3
-    assert value("gatekeeper_authentication_refusals_total", {"reason": "token_expired"}) == 3
-    assert value("gatekeeper_streams_ended_total", {"code": "closed"}) == 3
-    assert value("gatekeeper_request_seconds_count", {"route": "append", "status": "200"}) == 3
+    assert value("sidegate_gatekeeper_batches_total", {"result": "denied"}) == 3
+    assert (
+        value("sidegate_gatekeeper_authentication_refusals_total", {"reason": "token_expired"}) == 3
+    )
+    assert value("sidegate_gatekeeper_streams_ended_total", {"code": "closed"}) == 3
+    assert (
+        value("sidegate_gatekeeper_request_seconds_count", {"route": "append", "status": "200"})
+        == 3
+    )
 
 
 def test_numbers_that_are_kept_elsewhere_are_read_when_asked_for() -> None:

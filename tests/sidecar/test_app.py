@@ -189,7 +189,7 @@ async def test_the_docs_page_loads_its_assets_from_the_sidecar_alone(sidecar):
 async def test_readiness_and_metrics_tell_of_the_uplink(mesh, sidecar):
     assert (await sidecar.get("/readyz"))[0] == 200
     async with sidecar.client.get(f"{sidecar.base}/metrics") as response:
-        assert "sidecar_uplink_connected 1.0" in await response.text()
+        assert "sidegate_sidecar_uplink_connected 1.0" in await response.text()
     status = (await sidecar.get("/status"))[1]
     assert status["uplink"] == "connected"
     assert status["uplink_reason"] is None

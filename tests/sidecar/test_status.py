@@ -17,7 +17,7 @@ async def status(sidecar):
 async def metrics(sidecar):
     async with sidecar.client.get(f"{sidecar.base}/metrics") as response:
         text = await response.text()
-    found = re.findall(r"^(sidecar_\w+) ([0-9.e+]+)$", text, re.MULTILINE)
+    found = re.findall(r"^(sidegate_sidecar_\w+) ([0-9.e+]+)$", text, re.MULTILINE)
     return {name: float(value) for name, value in found}
 
 
@@ -29,7 +29,7 @@ async def test_a_connected_sidecar_says_where_and_that_it_has_a_token(mesh, side
     assert document["gatekeeper"] == mesh.gatekeeper.listening.url
     assert (document["token"], document["token_error"]) == ("valid", None)
     assert document["spool"]["takes_messages"] is True
-    assert (await metrics(sidecar))["sidecar_uplink_connected"] == 1
+    assert (await metrics(sidecar))["sidegate_sidecar_uplink_connected"] == 1
 
 
 async def test_committed_messages_are_counted_once_each(mesh, sidecar):
@@ -41,8 +41,8 @@ async def test_committed_messages_are_counted_once_each(mesh, sidecar):
     assert document["committed"]["bytes"] > 0
     assert document["queues"] == {"waiting_messages": 0, "unsettled_batches": 0, "partitions": 1}
     found = await metrics(sidecar)
-    assert found["sidecar_committed_messages_total"] == 3
-    assert found["sidecar_committed_bytes_total"] == document["committed"]["bytes"]
+    assert found["sidegate_sidecar_committed_messages_total"] == 3
+    assert found["sidegate_sidecar_committed_bytes_total"] == document["committed"]["bytes"]
 
 
 async def test_a_denial_is_counted_and_the_last_one_shown(sidecar):
@@ -51,7 +51,7 @@ async def test_a_denial_is_counted_and_the_last_one_shown(sidecar):
     assert document["denied"] == 1
     assert document["last_denial"]["decision_id"] == "d-17"
     assert document["last_denial"]["reason"] == "rule D1"
-    assert (await metrics(sidecar))["sidecar_denied_messages_total"] == 1
+    assert (await metrics(sidecar))["sidegate_sidecar_denied_messages_total"] == 1
 
 
 async def test_a_broken_link_is_shown_with_its_reason_and_what_waits_on_disk(mesh, sidecar):
@@ -65,8 +65,8 @@ async def test_a_broken_link_is_shown_with_its_reason_and_what_waits_on_disk(mes
     assert document["spool"]["messages"] == 3
     assert document["spool"]["bytes"] > 0
     found = await metrics(sidecar)
-    assert found["sidecar_uplink_connected"] == 0
-    assert found["sidecar_spool_messages"] == 3
+    assert found["sidegate_sidecar_uplink_connected"] == 0
+    assert found["sidegate_sidecar_spool_messages"] == 3
     await mesh.gatekeeper.listening.start()
     await sidecar.connected()
     await sidecar.until(lambda: sidecar.assembly.outbox.messages == 0)

@@ -107,9 +107,9 @@ async def test_the_first_policy_is_taken_at_the_start(path: Path) -> None:
         assert readiness.ready
         assert readiness.detail["sha256"] == policy.hash.hex()
         assert "warning" not in readiness.detail
-        assert held.metric("gatekeeper_policy_loads_total", result="taken") == 1
-        assert held.metric("gatekeeper_policy_rejected") == 0
-        loaded_at = held.metric("gatekeeper_policy_loaded_timestamp_seconds")
+        assert held.metric("sidegate_gatekeeper_policy_loads_total", result="taken") == 1
+        assert held.metric("sidegate_gatekeeper_policy_rejected") == 0
+        loaded_at = held.metric("sidegate_gatekeeper_policy_loaded_timestamp_seconds")
         assert loaded_at == held.file.loaded_at > 0
     finally:
         await held.file.stop()
@@ -210,8 +210,8 @@ async def test_a_bad_file_keeps_the_last_good_policy_and_says_so(
     assert readiness.detail["sha256"] == before.hash.hex()
     assert "last good policy" in str(readiness.detail["warning"])
     assert problem in readiness.detail["problems"][0]  # type: ignore[index]
-    assert held.metric("gatekeeper_policy_rejected") == 1
-    assert held.metric("gatekeeper_policy_loads_total", result="refused") == 1
+    assert held.metric("sidegate_gatekeeper_policy_rejected") == 1
+    assert held.metric("sidegate_gatekeeper_policy_loads_total", result="refused") == 1
     (record,) = caplog.records
     assert "last good policy stays in force" in record.getMessage()
     assert problem in record.fields["problems"][0]  # type: ignore[attr-defined]
@@ -225,7 +225,7 @@ async def test_a_repaired_file_takes_effect_and_clears_the_warning(path: Path) -
     await rested(held.file, 200.0)
     assert held.topics == ["three"]
     assert held.file.rejection is None
-    assert held.metric("gatekeeper_policy_rejected") == 0
+    assert held.metric("sidegate_gatekeeper_policy_rejected") == 0
     assert "warning" not in held.file.readiness().detail
 
 
@@ -260,7 +260,7 @@ async def test_the_same_bad_file_is_refused_once_and_not_at_every_look(path: Pat
     write_in_place(path, "version: 2\n")
     for step in range(10):
         await held.file.look(100.0 + step)
-    assert held.metric("gatekeeper_policy_loads_total", result="refused") == 1
+    assert held.metric("sidegate_gatekeeper_policy_loads_total", result="refused") == 1
 
 
 async def test_what_was_read_at_the_start_is_read_again_at_rest(path: Path) -> None:
@@ -268,7 +268,7 @@ async def test_what_was_read_at_the_start_is_read_again_at_rest(path: Path) -> N
     before = held.file.policy
     await rested(held.file)
     assert held.file.policy is before
-    assert held.metric("gatekeeper_policy_loads_total", result="taken") == 1
+    assert held.metric("sidegate_gatekeeper_policy_loads_total", result="taken") == 1
     remove(path)
     await rested(held.file, 2e9)
     assert held.file.rejection is not None

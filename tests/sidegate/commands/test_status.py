@@ -22,10 +22,10 @@ SIDECAR = {
     "delivered": 4,
     "streams": 1,
 }
-METRICS = b"""# TYPE gatekeeper_decisions counter
-gatekeeper_decisions_total{action="publish",result="allow",rule="topics:>",reason="granted"} 5.0
-gatekeeper_decisions_total{action="subscribe",result="allow",rule="topics:>",reason="granted"} 2.0
-gatekeeper_decisions_total{action="publish",result="deny",rule="D1",reason="deny rule"} 1.0
+METRICS = b"""# TYPE sidegate_gatekeeper_decisions counter
+sidegate_gatekeeper_decisions_total{action="publish",result="allow",rule="topics:>"} 5.0
+sidegate_gatekeeper_decisions_total{action="subscribe",result="allow",rule="topics:>"} 2.0
+sidegate_gatekeeper_decisions_total{action="publish",result="deny",rule="D1",reason="deny rule"} 1.0
 """
 
 
