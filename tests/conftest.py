@@ -8,6 +8,7 @@ import http.client
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -238,6 +239,20 @@ def start_mesh(tmp_path: Path) -> Iterator[Callable[..., RunningMesh]]:
             return running
 
         yield start
+
+
+@pytest.fixture(scope="session")
+def port_pair() -> Callable[[], int]:
+    """Finds a free port whose successor is free too, as an added service's sidecar needs them."""
+
+    def find() -> int:
+        while True:
+            with socket.create_server(("127.0.0.1", 0)) as one:
+                port: int = one.getsockname()[1]
+                with suppress(OSError), socket.create_server(("127.0.0.1", port + 1)):
+                    return port
+
+    return find
 
 
 @pytest.fixture

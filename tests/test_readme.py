@@ -2,7 +2,6 @@
 
 import json
 import re
-import socket
 import subprocess
 import sys
 import time
@@ -82,10 +81,9 @@ def test_the_denial_is_explained(answers: list[str]) -> None:
 class TwoServices:
     """The lines of "Two services", pasted one after the other, on ports that are free."""
 
-    def __init__(self, mesh: Any) -> None:
+    def __init__(self, mesh: Any, port: int) -> None:
         self._mesh = mesh
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self._port = free.getsockname()[1]
+        self._port = port
 
     def moved(self, line: str) -> str:
         line = line.replace("localhost:9000", self._mesh.url.removeprefix("http://"))
@@ -121,11 +119,11 @@ class TwoServices:
 
 
 def test_two_services_meet_are_told_apart_and_a_denial_is_mended(
-    start_mesh: Callable[..., Any],
+    start_mesh: Callable[..., Any], port_pair: Callable[[], int]
 ) -> None:
     mesh = start_mesh()
     mesh.wait_for("ready")
-    shell = TwoServices(mesh)
+    shell = TwoServices(mesh, port_pair())
     add, sidecar, subscribe, publish, denied, explain, allow, again = lines(section("Two services"))
     added = shell.paste(add)
     assert "The running mesh knows it." in added

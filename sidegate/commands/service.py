@@ -49,7 +49,8 @@ def service() -> None:
 @click.option(
     "--port",
     type=click.IntRange(1, PORT_MAX),
-    help="Where its sidecar listens on 127.0.0.1.  [default: the first that is free of 9010, …]",
+    help="Where its sidecar listens on 127.0.0.1; the next port is for TCP.  "
+    "[default: the first that is free of 9010, …]",
 )
 @state_option
 @json_option

@@ -44,8 +44,8 @@ def up(folder: Path, ports: str, *, verbose: bool, as_json: bool) -> None:
             with running.changing():
                 _prepare(state, where, console)
             mesh = Mesh(state, where, console, running, lock)
-            text = welcome(mesh.url, folder)
-            facts = {"url": mesh.url}
+            text = welcome(mesh.url, mesh.tcp, folder)
+            facts = {"url": mesh.url, "tcp": mesh.tcp}
             hold_signals()
             code = asyncio.run(mesh.run(lambda: console.show(Event("ready", text, facts=facts))))
             console.show(Event("stopped", f"Stopped. The data stays in {state.data}."))
@@ -92,9 +92,10 @@ def _prepare(state: State, where: addresses.Addresses, console: Console) -> None
         raise CouldNotRun(str(error)) from error
 
 
-def welcome(url: str, folder: Path) -> str:
+def welcome(url: str, tcp: str | None, folder: Path) -> str:
     """What can be done now, in lines that can be pasted into another terminal."""
     place = url.removeprefix("http://").replace("127.0.0.1", "localhost")
+    broker = "" if tcp is None else f"\n  # without HTTP\n  {netcat(tcp)}\n"
     return f"""
 Sidegate is up: a message goes all the way through. In another terminal:
 
@@ -106,9 +107,23 @@ Sidegate is up: a message goes all the way through. In another terminal:
 
   # be denied
   curl -s {place}/publish -d '{{"topic":"forbidden.orders","message":1}}'
-
+{broker}
   # read on
   {url.replace("127.0.0.1", "localhost")}/docs
 
 `make status` shows what goes on, the logs are in {folder / "run"}, Ctrl-C stops everything.
 """
+
+
+def netcat(tcp: str) -> str:
+    """A message published and fetched over TCP, by whichever netcat there is.
+
+    Some end with their input and lose the answer, some never end: `-w` is the one option that
+    makes all of them wait a second for what comes and go. Not every one of them tries the second
+    address of a name, so the host is a number.
+    """
+    host, _, port = tcp.rpartition(":")
+    return (
+        "printf 'PUB orders 16\\r\\n{\"order_id\":101}FETCH orders 0\\r\\n' | "
+        f"nc -w 1 {host.strip('[]')} {port}"
+    )

@@ -24,12 +24,16 @@ SUGGESTIONS_TRIED = 100
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """One address that a service listens on, named by its configuration key."""
+    """One address that a service listens on, named by its configuration key.
+
+    Without an `optional` one the service serves the rest all the same.
+    """
 
     service: str
     key: str
     purpose: str
     port: int
+    optional: bool = False
 
     @property
     def variable(self) -> str:
@@ -47,6 +51,7 @@ GATEKEEPER = Listener("gatekeeper", "listen", "the gatekeeper's API for sidecars
 GATEKEEPER_ADMIN = Listener("gatekeeper", "admin", "the gatekeeper's admin API", 8444)
 GATEKEEPER_HEALTH = Listener("gatekeeper", "health", "the gatekeeper's health", 8445)
 SIDECAR = Listener("sidecar", "listen", "the sidecar's HTTP API for apps", 9000)
+SIDECAR_TCP = Listener("sidecar", "tcp", "the sidecar's TCP port for apps", 9001, optional=True)
 LISTENERS = (
     CORE,
     CORE_HEALTH,
@@ -55,6 +60,7 @@ LISTENERS = (
     GATEKEEPER_ADMIN,
     GATEKEEPER_HEALTH,
     SIDECAR,
+    SIDECAR_TCP,
 )
 
 Addresses = Mapping[Listener, Address]
@@ -64,11 +70,18 @@ class AddressError(ValueError):
     """An override that is no address."""
 
 
-def chosen(environ: Mapping[str, str], kept: Mapping[Listener, str]) -> dict[Listener, Address]:
-    """Each listener's address: from its variable, from the user's own file (`kept`), or default."""
+def chosen(
+    environ: Mapping[str, str], kept: Mapping[Listener, str | None]
+) -> dict[Listener, Address]:
+    """Each listener's address: from its variable, from the user's own file (`kept`), or default.
+
+    None in `kept` is an optional listener that the user's file leaves out, and so do we.
+    """
     addresses = {}
     for listener in LISTENERS:
         text = environ.get(listener.variable) or kept.get(listener)
+        if text is None and listener in kept:
+            continue
         try:
             address = Address.parse(text) if text else listener.default
         except ValueError as error:

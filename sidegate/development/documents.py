@@ -20,6 +20,7 @@ from sidegate.development.addresses import (
     ISSUER,
     LOOPBACK,
     SIDECAR,
+    SIDECAR_TCP,
     Addresses,
     Listener,
     reachable,
@@ -103,19 +104,24 @@ data: data/gatekeeper
 
 
 def sidecar(addresses: Addresses) -> str:
-    return _sidecar(addresses, addresses[SIDECAR], "sidecar", APP_CLIENT)
+    listen, tcp = addresses[SIDECAR], addresses.get(SIDECAR_TCP)
+    return _sidecar(addresses, listen, tcp, "sidecar", APP_CLIENT)
 
 
 def service_sidecar(addresses: Addresses, service: AddedService) -> str:
     """The sidecar of an added service."""
-    return _sidecar(addresses, Address(LOOPBACK, service.port), service.name, service.name)
+    listen, tcp = Address(LOOPBACK, service.port), Address(LOOPBACK, service.tcp_port)
+    return _sidecar(addresses, listen, tcp, service.name, service.name)
 
 
-def _sidecar(addresses: Addresses, listen: Address, name: str, client_id: str) -> str:
+def _sidecar(
+    addresses: Addresses, listen: Address, tcp: Address | None, name: str, client_id: str
+) -> str:
+    broker = "" if tcp is None else f'# Go-Broker\'s line protocol: PUB and FETCH.\ntcp: "{tcp}"\n'
     return f"""\
 environment: development
 listen: "{listen}"
-tls: {{certificate: certs/{name}.pem, key: certs/{name}.key, ca: ca/ca.pem}}
+{broker}tls: {{certificate: certs/{name}.pem, key: certs/{name}.key, ca: ca/ca.pem}}
 gatekeepers: ["{url(addresses, GATEKEEPER)}"]
 # The sidecar sends nothing to a server that is not this one.
 gatekeeper_id: "{GATEKEEPER_ID}"

@@ -20,6 +20,7 @@ from sidegate.development.addresses import (
     GATEKEEPER_HEALTH,
     ISSUER,
     SIDECAR,
+    SIDECAR_TCP,
     Addresses,
     reachable,
     variables,
@@ -72,6 +73,12 @@ class Mesh:
     def url(self) -> str:
         """Where apps find the sidecar."""
         return f"http://{reachable(self._where[SIDECAR])}"
+
+    @property
+    def tcp(self) -> str | None:
+        """Where apps find its TCP port, as `host:port`."""
+        address = self._where.get(SIDECAR_TCP)
+        return None if address is None else reachable(address)
 
     async def run(self, when_ready: Callable[[], None]) -> int:
         """Start everything, call `when_ready`, keep it running until asked to stop; exit code."""

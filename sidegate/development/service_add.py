@@ -7,7 +7,7 @@ it is asked for again. Files that the user changed are added to, never rewritten
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -21,7 +21,8 @@ from sidegate.development.services import AddedService
 from sidegate.development.state import State, write_private
 from sidegate.development.yaml_insert import CannotInsert
 
-# The development app has 9000, and 9001 and 9002 beside it; each service gets ten of its own.
+# The development app has 9000, and 9001 and 9002 beside it; each service gets ten of its own, of
+# which its sidecar uses the first for HTTP and the second for TCP.
 FIRST_PORT = 9010
 PORT_STEP = 10
 LAST_PORT = 9990
@@ -79,17 +80,27 @@ def _port(
     if known is not None and state.is_own(config.name):
         raise AddError(f"{config} is yours since you changed it; change its `listen` there")
     used = {address.port: listener.purpose for listener, address in where.items()}
-    used |= {service.port: f"the service {service.name}" for service in others}
+    for service in others:
+        used |= dict.fromkeys((service.port, service.tcp_port), f"the service {service.name}")
     if wanted.port is not None:
-        if wanted.port in used:
-            raise AddError(f"port {wanted.port} is for {used[wanted.port]}; choose another")
-        if not is_free(Address(LOOPBACK, wanted.port)):
-            raise AddError(f"port {wanted.port} is taken by another program; choose another")
+        obstacle = _obstacle(wanted.port, used)
+        if obstacle is not None:
+            raise AddError(f"{obstacle}; choose another, with the next port free as well")
         return wanted.port
     for port in range(FIRST_PORT, LAST_PORT + 1, PORT_STEP):
-        if port not in used and is_free(Address(LOOPBACK, port)):
+        if _obstacle(port, used) is None:
             return port
     raise AddError(f"no port from {FIRST_PORT} to {LAST_PORT} is free; choose one with --port")
+
+
+def _obstacle(port: int, used: Mapping[int | None, str]) -> str | None:
+    """Why a sidecar can't have this port for HTTP and the next for TCP."""
+    for one in (port, port + 1):
+        if one in used:
+            return f"port {one} is for {used[one]}"
+        if not is_free(Address(LOOPBACK, one)):
+            return f"port {one} is taken by another program"
+    return None
 
 
 def _own_files(state: State, wanted: Wanted, service: AddedService) -> dict[str, str]:

@@ -28,7 +28,8 @@ TAKEN = frozenset(
 )
 # YAML reads these as something that is no text.
 WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "y", "n", "null"})
-PORT_MAX = 65535
+# A service has this port and the next.
+PORT_MAX = 65534
 OWN_ACTIONS = ("publish", "subscribe", "replay")
 SCOPES = ("log.publish", "log.subscribe")
 
@@ -41,6 +42,11 @@ class AddedService:
     port: int
     publish: tuple[str, ...] = ()
     subscribe: tuple[str, ...] = ()
+
+    @property
+    def tcp_port(self) -> int:
+        """Where its sidecar's TCP port is: beside the other, as 9001 is beside 9000."""
+        return self.port + 1
 
     @property
     def spiffe_id(self) -> str:

@@ -134,16 +134,18 @@ class State:
                 return listen
         return f"{addresses.LOOPBACK}:{service.port}"
 
-    def own_addresses(self) -> dict[addresses.Listener, str]:
-        """The addresses in configurations that the user changed."""
-        found = {}
+    def own_addresses(self) -> dict[addresses.Listener, str | None]:
+        """The addresses in configurations that the user changed; None is an optional one that
+        such a configuration leaves out."""
+        found: dict[addresses.Listener, str | None] = {}
         for listener in addresses.LISTENERS:
             file = self.config(listener.service)
             if not self.is_own(file.name):
                 continue
             document = _mapping(file)
-            if isinstance(document.get(listener.key), str):
-                found[listener] = document[listener.key]
+            named = document.get(listener.key)
+            if isinstance(named, str) or (named is None and listener.optional):
+                found[listener] = named
         return found
 
     def stale_files(self, where: addresses.Addresses) -> Iterator[str]:

@@ -2,7 +2,6 @@
 services that are added to a mesh, with their sidecars."""
 
 import json
-import socket
 import subprocess
 import sys
 import threading
@@ -171,13 +170,12 @@ def _start_sidecar(stack: ExitStack, mesh: Any, name: str) -> None:
 
 
 @pytest.fixture
-def add_service() -> Iterator[Callable[..., Service]]:
+def add_service(port_pair: Callable[[], int]) -> Iterator[Callable[..., Service]]:
     """`add_service(mesh, "payments", …)` adds a service and starts its sidecar."""
     with ExitStack() as stack:
 
         def add(mesh: Any, name: str, *options: str) -> Service:
-            with socket.create_server(("127.0.0.1", 0)) as free:
-                port = free.getsockname()[1]
+            port = port_pair()
             command = Command(mesh.state.parent)
             done = command("service", "add", name, "--port", str(port), "--json", *options)
             assert done.returncode == 0, done.stderr

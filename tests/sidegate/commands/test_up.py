@@ -1,14 +1,19 @@
 """`sidegate up` as its user meets it: real processes, real mTLS, real tokens."""
 
 import json
+import shlex
+import shutil
 import socket
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sidegate.commands.up import welcome
+import pytest
 
+from sidegate.commands.up import netcat, welcome
+
+ROOT = Path(__file__).parents[3]
 Start = Callable[..., Any]
 
 
@@ -89,7 +94,7 @@ def test_a_configuration_of_the_users_own_that_is_wrong_ends_the_start(start_mes
 
 
 def test_the_welcome_holds_lines_that_can_be_pasted() -> None:
-    text = welcome("http://127.0.0.1:9100", Path(".sidegate"))
+    text = welcome("http://127.0.0.1:9100", "127.0.0.1:9101", Path(".sidegate"))
     lines = [line.strip() for line in text.splitlines()]
     publish = next(line for line in lines if line.startswith("curl -s") and "order_id" in line)
     words = subprocess.run(
@@ -102,6 +107,36 @@ def test_the_welcome_holds_lines_that_can_be_pasted() -> None:
     assert json.loads(words[3]) == {"topic": "orders", "message": {"order_id": 101}}
     assert any("/subscribe/orders?from=earliest" in line for line in lines)
     assert "http://localhost:9100/docs" in lines
+    assert netcat("127.0.0.1:9101") in lines
+    assert "nc " not in welcome("http://127.0.0.1:9100", None, Path(".sidegate"))
+
+
+def test_the_netcat_line_of_the_welcome_and_the_docs_works_as_printed(start_mesh: Start) -> None:
+    for page in ("README.md", "docs/sidecar.md"):
+        assert netcat("127.0.0.1:9001") in (ROOT / page).read_text().splitlines()
+    mesh = start_mesh()
+    tcp = mesh.wait_for("ready")["tcp"]
+    assert tcp == mesh.record()["addresses"]["SIDEGATE_SIDECAR_TCP"]
+    line = netcat(tcp)
+    if shutil.which("nc") is None:
+        # The same bytes by the shell's own sockets.
+        if shutil.which("bash") is None:
+            pytest.skip("there is neither nc nor bash to paste the line into")
+        send, _, _ = line.partition(" | nc ")
+        host, _, port = tcp.rpartition(":")
+        line = f"exec 3<>/dev/tcp/{host}/{port}; {send} >&3; timeout 2 cat <&3"
+        line = f"bash -c {shlex.quote(line)}"
+    done = subprocess.run(["sh", "-c", line], capture_output=True, check=False, timeout=30)
+    assert done.stdout == b'OK 0\r\nMSG 0 16\r\n{"order_id":101}'
+
+
+def test_a_taken_tcp_port_is_named_with_how_to_change_it(start_mesh: Start) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken = f"127.0.0.1:{other.getsockname()[1]}"
+        mesh = start_mesh("--ports", "fixed", environ={**_free(), "SIDEGATE_SIDECAR_TCP": taken})
+        assert mesh.wait() == 2
+    assert f"{taken} is taken, and the sidecar's TCP port for apps listens there" in mesh.errors()
+    assert "SIDEGATE_SIDECAR_TCP=127.0.0.1:" in mesh.errors()
 
 
 def test_the_docs_page_of_the_welcome_is_there(mesh: Any) -> None:

@@ -4,13 +4,13 @@ import pytest
 
 from hosting.units import Address
 from sidegate.development import addresses
-from sidegate.development.addresses import CORE, LISTENERS, SIDECAR, AddressError
+from sidegate.development.addresses import CORE, LISTENERS, SIDECAR, SIDECAR_TCP, AddressError
 
 
 def test_without_overrides_every_listener_has_its_default_on_loopback() -> None:
     where = addresses.chosen({}, {})
     assert {str(address) for address in where.values()} == {
-        f"127.0.0.1:{port}" for port in (7443, 7444, 8443, 8444, 8445, 8446, 9000)
+        f"127.0.0.1:{port}" for port in (7443, 7444, 8443, 8444, 8445, 8446, 9000, 9001)
     }
 
 
@@ -83,3 +83,9 @@ def test_an_address_is_free_until_somebody_listens_there() -> None:
         address = Address("127.0.0.1", other.getsockname()[1])
         assert not addresses.is_free(address)
     assert addresses.is_free(address)
+
+
+def test_an_optional_listener_that_the_users_file_leaves_out_is_left_out() -> None:
+    assert SIDECAR_TCP not in addresses.chosen({}, {SIDECAR_TCP: None})
+    named = addresses.chosen({"SIDEGATE_SIDECAR_TCP": "127.0.0.1:9101"}, {SIDECAR_TCP: None})
+    assert str(named[SIDECAR_TCP]) == "127.0.0.1:9101"

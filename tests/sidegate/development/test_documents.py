@@ -66,5 +66,12 @@ def test_every_added_service_is_in_the_policy_among_the_clients_and_has_a_sideca
     assert "payments" in yaml.safe_load(texts["policy.yaml"])["principals"]
     sidecar = yaml.safe_load(texts["payments.yaml"])
     assert sidecar["listen"] == "127.0.0.1:9010"
+    assert sidecar["tcp"] == "127.0.0.1:9011"
     assert sidecar["tls"]["certificate"] == "certs/payments.pem"
     assert sidecar["data"] == "data/payments"
+
+
+def test_a_sidecar_without_a_tcp_address_serves_no_tcp() -> None:
+    assert yaml.safe_load(documents.sidecar(WHERE))["tcp"] == "127.0.0.1:9001"
+    without = addresses.chosen({}, {addresses.SIDECAR_TCP: None})
+    assert "tcp" not in yaml.safe_load(documents.sidecar(without))

@@ -1,5 +1,6 @@
 import datetime as dt
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -29,10 +30,8 @@ def state(tmp_path: Path, where: addresses.Addresses) -> State:
 
 
 @pytest.fixture
-def port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        number: int = free.getsockname()[1]
-        return number
+def port(port_pair: Callable[[], int]) -> int:
+    return port_pair()
 
 
 def make(state: State, where: addresses.Addresses) -> None:
@@ -84,6 +83,7 @@ def test_a_service_gets_everything_that_it_needs(
         SidecarConfig, service="sidecar", path=state.config("payments"), environ={}
     )
     assert str(config.listen) == f"127.0.0.1:{port}"
+    assert str(config.tcp) == f"127.0.0.1:{port + 1}"
     assert config.oauth.client_id == "payments"
     assert config.data == state.root / "data" / "payments"
     assert config.data.is_dir()
@@ -192,11 +192,10 @@ def test_ports_are_chosen_apart_from_each_other_and_from_the_mesh(
 
 
 def test_a_port_of_its_own_can_be_changed(
-    state: State, where: addresses.Addresses, port: int
+    state: State, where: addresses.Addresses, port: int, port_pair: Callable[[], int]
 ) -> None:
     add(state, where, Wanted("payments", port), NOW)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        other = free.getsockname()[1]
+    other = port_pair()
     assert add(state, where, Wanted("payments", other), NOW).port == other
     assert f":{other}" in state.config("payments").read_text()
 
@@ -244,7 +243,13 @@ def test_a_taken_port_is_refused_with_who_has_it(
     state: State, where: addresses.Addresses, port: int
 ) -> None:
     add(state, where, Wanted("payments", port), NOW)
-    for taken, why in ((port, "the service payments"), (8443, "the gatekeeper's API")):
+    for taken, why in (
+        (port, "the service payments"),
+        (port + 1, "the service payments"),
+        (port - 1, "the service payments"),
+        (8443, "the gatekeeper's API"),
+        (9001, "the sidecar's TCP port"),
+    ):
         with pytest.raises(AddError, match=why):
             add(state, where, Wanted("billing", taken), NOW)
     with (
@@ -252,6 +257,11 @@ def test_a_taken_port_is_refused_with_who_has_it(
         pytest.raises(AddError, match="another program"),
     ):
         add(state, where, Wanted("billing", other.getsockname()[1]), NOW)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as other,
+        pytest.raises(AddError, match="another program"),
+    ):
+        add(state, where, Wanted("billing", other.getsockname()[1] - 1), NOW)
 
 
 def test_a_sidecar_of_the_users_own_keeps_its_address(

@@ -9,7 +9,7 @@ from hosting.config import load_config
 from hosting.units import Address
 from sidegate.commands.serve import SERVICES, _imported
 from sidegate.development import addresses, ca, documents
-from sidegate.development.addresses import GATEKEEPER, ISSUER, SIDECAR
+from sidegate.development.addresses import GATEKEEPER, ISSUER, SIDECAR, SIDECAR_TCP
 from sidegate.development.services import AddedService
 from sidegate.development.state import State, StateError, write_private
 
@@ -172,3 +172,12 @@ def test_the_addresses_in_the_configurations_are_the_chosen_ones(state: State) -
     assert sidecar["listen"] == str(addresses.chosen({}, {})[SIDECAR])
     issuer = yaml.safe_load(state.config("issuer").read_text())
     assert issuer["issuer"] == documents.url(addresses.chosen({}, {}), ISSUER)
+
+
+def test_a_sidecar_of_the_users_own_without_tcp_gets_none(state: State) -> None:
+    file = state.config("sidecar")
+    assert SIDECAR_TCP not in state.own_addresses()
+    kept = [line for line in file.read_text().splitlines() if not line.startswith("tcp:")]
+    file.write_text("\n".join(kept) + "\nrequire_registration: true\n")
+    assert state.own_addresses()[SIDECAR_TCP] is None
+    assert SIDECAR_TCP not in addresses.chosen({}, state.own_addresses())
