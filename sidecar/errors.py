@@ -57,6 +57,14 @@ class UnknownMessage(SidecarError):
     """No message has this offset."""
 
 
+class UnknownSubscription(SidecarError):
+    """No such subscription of this owner, or it was deleted."""
+
+
+class SubscriptionConflict(SidecarError):
+    """A subscription that cannot be so: it exists otherwise, or its topic is not stored."""
+
+
 class Denied(SidecarError):
     """The gatekeeper's policy does not allow it. Asking again does not help."""
 

@@ -4,10 +4,9 @@ import asyncio
 
 import pytest
 
-from sidecar.errors import Denied, GatekeeperRefused, OverQuota, UnknownTopic, UplinkDown
-from sidecar.gateway import Unreachable
+from sidecar.errors import Denied, UplinkDown
 from sidecar.start import Start
-from sidecar.topic_stream import Gap, TopicStream, stream_end
+from sidecar.topic_stream import Gap, TopicStream
 
 CREDIT_BYTES = 64 * 1024
 
@@ -158,33 +157,6 @@ async def test_a_closed_stream_lets_the_gatekeeper_go(mesh, open_stream):
     await stream.close()
     while mesh.gatekeeper._sockets:  # noqa: ASYNC110 - the fake's own state
         await asyncio.sleep(0.005)
-
-
-@pytest.mark.parametrize(
-    ("code", "kind"),
-    [
-        ("denied", Denied),
-        ("unknown_topic", UnknownTopic),
-        ("unknown_partition", UnknownTopic),
-        ("deleted", UnknownTopic),
-        ("topic_deleted", UnknownTopic),
-        ("over_quota", OverQuota),
-        ("bad_request", GatekeeperRefused),
-        ("draining", Unreachable),
-        ("token_expired", Unreachable),
-        ("", Unreachable),
-    ],
-)
-def test_each_end_is_either_final_or_a_reason_to_open_again(code, kind):
-    error = stream_end({"type": "end", "code": code, "detail": "why"})
-    assert type(error) is kind
-    assert "why" in str(error)
-
-
-def test_a_denial_brings_its_decision_and_reason_along():
-    error = stream_end({"code": "denied", "decision_id": "d", "reason": "r", "other": 1})
-    assert isinstance(error, Denied)
-    assert error.members == {"decision_id": "d", "reason": "r"}
 
 
 async def test_a_gap_is_passed_on_and_reading_goes_on_behind_it(mesh, sidecar, open_stream):
