@@ -54,6 +54,27 @@ class MessagesQuery(msgspec.Struct, forbid_unknown_fields=True):
     limit: Annotated[int, Meta(ge=1, le=10_000)] = 1_000
 
 
+class RejectQuery(msgspec.Struct, forbid_unknown_fields=True):
+    """Which rejects are meant."""
+
+    topic: Annotated[str | None, Meta(description="Only those of this topic")] = None
+
+
+class RetryQuery(msgspec.Struct, forbid_unknown_fields=True):
+    """Parameters of a retry."""
+
+    force: Annotated[
+        bool,
+        Meta(description="Publish also what may be in the log already and cannot be looked up"),
+    ] = False
+
+
+class RetryAllQuery(RetryQuery, forbid_unknown_fields=True):
+    """Parameters of a retry of many."""
+
+    topic: Annotated[str | None, Meta(description="Only those of this topic")] = None
+
+
 class NoQuery(msgspec.Struct, forbid_unknown_fields=True):
     """No parameters."""
 
@@ -246,6 +267,8 @@ class RejectSummary(msgspec.Struct):
     detail: str
     decision_id: str | None
     reason: str | None
+    doubtful: bool
+    bytes: int
 
 
 class RejectList(msgspec.Struct):
@@ -258,6 +281,29 @@ class Retried(msgspec.Struct):
     """How many messages were published again."""
 
     retried: int
+
+
+class RefusedAgain(msgspec.Struct):
+    """A reject that a retry could not publish, and why."""
+
+    id: int
+    topic: str
+    code: str
+    detail: str
+
+
+class RetriedAll(msgspec.Struct):
+    """How many messages were published again, and the rejects that stay."""
+
+    retried: int
+    refused: list[RefusedAgain]
+
+
+class Dropped(msgspec.Struct):
+    """How many batches, and how many messages in them, are gone."""
+
+    dropped: int
+    messages: int
 
 
 class Problem(msgspec.Struct):

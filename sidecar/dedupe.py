@@ -94,6 +94,12 @@ class DedupeWindow:
         self.put(key, seen)
         return followers
 
+    def unsettle(self, key: bytes, now_s: float) -> list[Entry]:
+        """Nothing more will be learnt of the message here; the entries that are to be told."""
+        seen = self._seen.get(key)
+        self.put(key, Seen(Stage.UNKNOWN, now_s if seen is None else seen.at_s))
+        return [] if seen is None else seen.followers
+
     def forget(self, key: bytes) -> list[Entry]:
         """The message is surely not in the log, and may be sent again; who is to be told."""
         seen = self._seen.pop(key, None)

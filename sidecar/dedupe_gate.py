@@ -133,6 +133,20 @@ class DedupeGate:
             if identity is not None:
                 self.refused(batch.producer.topic, identity, error)
 
+    def batch_unsettled(self, batch: Batch, error: SidecarError) -> None:
+        """The log refuses a batch that an earlier try may have brought there: who asks for one of
+        its ids again is answered by the log itself."""
+        for identity in batch.ids():
+            if identity is not None:
+                key = dedupe_key(batch.producer.topic, identity)
+                for follower in self._window.unsettle(key, time.time()):
+                    follower.answer(error)
+
+    def forget(self, topic: str, identity: bytes) -> None:
+        """The log was searched, and has no message with this id."""
+        error = InDoubt("the log has refused it; it is published again at this moment")
+        self.refused(topic, identity, error)
+
     def refused(self, topic: str, identity: bytes, error: SidecarError) -> None:
         """A message is surely not in the log: its id may be used again."""
         key = dedupe_key(topic, identity)

@@ -97,6 +97,10 @@ class InDoubt(SidecarError):
     """Sent, and no answer came in time. The sidecar goes on until it knows."""
 
 
+class BeingRetried(SidecarError):
+    """Somebody else retries the same reject at this moment."""
+
+
 class Rejected(SidecarError):
     """The log refused the batch for good, for a reason that is no fault of the app."""
 

@@ -2,53 +2,71 @@
 
 from aiohttp import web
 
-from sidecar.api_types import NoQuery, parse_query
+from sidecar.api_types import NoQuery, RejectQuery, RetryAllQuery, RetryQuery, parse_query
 from sidecar.app import json_response
-from sidecar.batch import Ack
-from sidecar.errors import UnknownMessage
+from sidecar.errors import SidecarError, UnknownMessage
 from sidecar.http_body import path_number
-from sidecar.publisher import Publisher
+from sidecar.problems import PROBLEMS
+from sidecar.reject_retry import RejectRetry
 from sidecar.rejects import Reject, RejectFile
 
 
 class RejectHandlers:
     """The handlers around the reject file."""
 
-    def __init__(self, rejects: RejectFile, publisher: Publisher, timeout_s: float) -> None:
+    def __init__(self, rejects: RejectFile, retry: RejectRetry) -> None:
         self._rejects = rejects
-        self._publisher = publisher
-        self._timeout_s = timeout_s
+        self._retry = retry
 
     async def list_rejects(self, request: web.Request) -> web.Response:
-        """All of them, oldest first, without their payloads."""
-        parse_query(request.query, NoQuery)
-        return json_response({"rejects": [each.summary() for each in self._rejects.list()]})
+        """All of them, or a topic's, oldest first, without their payloads."""
+        query = parse_query(request.query, RejectQuery)
+        return json_response({"rejects": [each.summary() for each in self._of(query.topic)]})
 
     async def retry_reject(self, request: web.Request) -> web.Response:
         """Publish a batch's messages again, in their order.
 
-        One that is refused again stays, with those behind it: its error is the answer.
+        What is refused again stays: its error is the answer.
         """
-        reject = self._found(request)
-        done = 0
-        try:
-            for message in reject.records():
-                await self._publisher.publish(message, Ack.AUTO, self._timeout_s, reject.partition)
-                done += 1
-        finally:
-            if 0 < done < reject.messages:
-                self._rejects.keep_rest(reject, done)
-        self._rejects.drop([reject.id])
-        return json_response({"retried": reject.messages})
+        query = parse_query(request.query, RetryQuery)
+        return json_response(
+            {"retried": await self._retry.one(self._found(request), force=query.force)}
+        )
+
+    async def retry_rejects(self, request: web.Request) -> web.Response:
+        """The same for all of them, or a topic's; those that stay are named with the reason."""
+        query = parse_query(request.query, RetryAllQuery)
+        done = await self._retry.all(self._of(query.topic), force=query.force)
+        refused = [
+            {"id": reject.id, "topic": reject.topic, "code": _code(error), "detail": str(error)}
+            for reject, error in done.refused
+        ]
+        return json_response({"retried": done.messages, "refused": refused})
 
     async def drop_reject(self, request: web.Request) -> web.Response:
         """Forget a batch for good."""
+        parse_query(request.query, NoQuery)
         self._rejects.drop([self._found(request).id])
         return web.Response(status=204)
 
+    async def drop_rejects(self, request: web.Request) -> web.Response:
+        """Forget all of them, or a topic's, for good."""
+        query = parse_query(request.query, RejectQuery)
+        gone = self._of(query.topic)
+        self._rejects.drop(each.id for each in gone)
+        return json_response({"dropped": len(gone), "messages": sum(e.messages for e in gone)})
+
+    def _of(self, topic: str | None) -> list[Reject]:
+        return [each for each in self._rejects.list() if topic in (None, each.topic)]
+
     def _found(self, request: web.Request) -> Reject:
         number = path_number(request, "reject")
-        for each in self._rejects.list():
-            if each.id == number:
-                return each
-        raise UnknownMessage(f"there is no reject {number}; GET /rejects lists them")
+        found = self._rejects.find(number)
+        if found is None:
+            raise UnknownMessage(f"there is no reject {number}; GET /rejects lists them")
+        return found
+
+
+def _code(error: SidecarError) -> str:
+    problem = PROBLEMS.find(error)
+    return "internal" if problem is None else problem.code

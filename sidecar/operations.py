@@ -271,7 +271,26 @@ OPERATIONS: Final = (
         "/rejects",
         "operate",
         "List batches that were refused after their apps had a 202.",
-        {200: Result("The batches", api_types.RejectList)},
+        {200: Result("The batches", api_types.RejectList), **_BAD},
+        query=api_types.RejectQuery,
+    ),
+    Operation(
+        "retry_rejects",
+        "POST",
+        "/rejects/retry",
+        "operate",
+        "Publish the messages of all refused batches again.",
+        {200: Result("Those that were taken, and those that stay", api_types.RetriedAll), **_BAD},
+        query=api_types.RetryAllQuery,
+    ),
+    Operation(
+        "drop_rejects",
+        "DELETE",
+        "/rejects",
+        "operate",
+        "Forget all refused batches for good.",
+        {200: Result("They are gone", api_types.Dropped), **_BAD},
+        query=api_types.RejectQuery,
     ),
     Operation(
         "retry_reject",
@@ -282,8 +301,10 @@ OPERATIONS: Final = (
         {
             200: Result("They were taken", api_types.Retried),
             404: Result("There is no such reject"),
+            409: Result("Somebody else retries it just now"),
             **_PUBLISH_PROBLEMS,
         },
+        query=api_types.RetryQuery,
     ),
     Operation(
         "drop_reject",

@@ -7,6 +7,7 @@ from sidecar.errors import (
     BadAppToken,
     BadMessage,
     BadQuery,
+    BeingRetried,
     Damaged,
     Denied,
     ForeignCaller,
@@ -49,6 +50,7 @@ PROBLEMS: Final = ProblemTable(
         InDoubt: Problem(504, "in_doubt", "Sent, and not answered in time"),
         Damaged: Problem(410, "damaged", "These messages were lost to damage"),
         GatekeeperRefused: Problem(502, "bad_gateway", "A gatekeeper's answer is not understood"),
+        BeingRetried: Problem(409, "being_retried", "Somebody else retries it just now"),
         Rejected: Problem(502, "rejected", "The log refused the batch"),
     }
 )

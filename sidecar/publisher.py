@@ -358,7 +358,9 @@ class Publisher:
                         entry.answer(Kept(entry.payload.topic, entry.own_id, "spooled"))
         error = refusal_error(batch, result)
         batch.answer_all(error)
-        if not batch.doubtful and result.verdict is not Verdict.COMMITTED_UNPLACED:
+        if batch.doubtful or result.verdict is Verdict.COMMITTED_UNPLACED:
+            self._dedupe.batch_unsettled(batch, error)
+        else:
             self._dedupe.batch_refused(batch, error)
 
     def _keep_if_auto(self, entry: Entry) -> None:

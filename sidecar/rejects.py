@@ -7,7 +7,7 @@ written, so it is replaced whole when lines are dropped. Blocking; knows no netw
 import dataclasses
 import os
 from base64 import b64decode, b64encode
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from log_format.body import encode_body
 from log_format.frame import decode_frame, encode_frame
 from sidecar.batch import Batch
 from sidecar.message import Message
+from sidecar.record_id import derived_id
 from sidecar.results import AppendResult
 from sidecar.spool_files import sync_folder
 
@@ -34,34 +35,45 @@ class Reject(msgspec.Struct, frozen=True):
     decision_id: str | None
     reason: str | None
     frame_base64: str
+    doubtful: bool = False
+    """Whether an earlier try had no answer, so that the batch may be in the log all the same."""
+
+    @property
+    def size(self) -> int:
+        """The frame's bytes."""
+        return len(self.frame_base64) * 3 // 4 - self.frame_base64[-2:].count("=")
 
     def summary(self) -> dict[str, Any]:
-        """Everything but the frame."""
+        """Everything but the frame, of which only the size."""
         fields = msgspec.structs.asdict(self)
         del fields["frame_base64"]
-        return fields
+        return {**fields, "bytes": self.size}
 
     def records(self) -> list[Message]:
-        """The batch's messages as they were accepted."""
+        """The batch's messages as they were accepted.
+
+        Each has an id: its own, or the one that it would be known by in the log. So it is published
+        once, however often it is retried.
+        """
         frame = decode_frame(b64decode(self.frame_base64))
         columns = frame.columns()
+        producer = frame.envelope.producer
         return [
             Message(
                 self.topic,
                 columns.value[index] or b"",
                 columns.event_us[index],
                 columns.key[index],
-                columns.id[index],
+                columns.id[index] or derived_id(producer, index).encode(),
                 columns.content_type[index],
                 columns.headers[index],
             )
             for index in range(columns.count)
         ]
 
-    def without_first(self, done: int) -> "Reject":
-        """The same reject with fewer messages."""
+    def only(self, rest: Sequence[Message]) -> "Reject":
+        """The same reject with these of its messages alone."""
         producer = decode_frame(b64decode(self.frame_base64)).envelope.producer
-        rest = self.records()[done:]
         times = [message.event_us for message in rest]
         body = encode_body(
             times,
@@ -120,6 +132,7 @@ class RejectFile:
             result.decision_id,
             result.reason,
             b64encode(batch.frame).decode(),
+            batch.doubtful,
         )
         line = msgspec.json.encode(reject) + b"\n"
         if self._size + len(line) > self._bytes_max:
@@ -160,10 +173,14 @@ class RejectFile:
                 continue
         return rejects
 
-    def keep_rest(self, reject: Reject, done: int) -> None:
-        """The first `done` messages of a reject were published: keep only the others."""
-        rest = reject.without_first(done)
-        rows = [rest if row.id == reject.id else row for row in self.list()]
+    def find(self, number: int) -> Reject | None:
+        """The reject with this id."""
+        return next((each for each in self.list() if each.id == number), None)
+
+    def keep_only(self, reject: Reject, rest: Sequence[Message]) -> None:
+        """Messages of a reject were published: keep only the others, of which there are some."""
+        less = reject.only(rest)
+        rows = [less if row.id == reject.id else row for row in self.list()]
         self._replace(b"".join(msgspec.json.encode(row) + b"\n" for row in rows))
         self.messages = sum(row.messages for row in rows)
 

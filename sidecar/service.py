@@ -35,7 +35,7 @@ from sidecar.http_register import RegisterHandlers
 from sidecar.http_rejects import RejectHandlers
 from sidecar.http_topics import TopicHandlers
 from sidecar.http_whoami import whoami_handler
-from sidecar.id_search import find_id
+from sidecar.id_search import find_id, find_ids
 from sidecar.lane import LaneLimits
 from sidecar.oauth import Client
 from sidecar.outbox import Outbox
@@ -43,6 +43,7 @@ from sidecar.producer import ProducerState
 from sidecar.publisher import Publisher
 from sidecar.reader import Reader
 from sidecar.registrations import Registrations
+from sidecar.reject_retry import RejectRetry
 from sidecar.rejects import RejectFile
 from sidecar.results import AppendResult
 from sidecar.start import Start
@@ -129,7 +130,10 @@ def assemble(config: SidecarConfig) -> Assembly:
         ManyHandlers(*given),
         StreamHandlers(*given),
     )
-    rejecting = RejectHandlers(rejects, publisher, limits.timeout)
+    retrying = RejectRetry(
+        rejects, publisher, partial(find_ids, gateway), dedupe.forget, limits.timeout
+    )
+    rejecting = RejectHandlers(rejects, retrying)
     reader = Reader(gateway, uplink)
     reading = ReadHandlers(reader, directory, open_stream, counters, limits.streams_max)
     topics = TopicHandlers(gateway, directory)
@@ -168,6 +172,8 @@ def assemble(config: SidecarConfig) -> Assembly:
             "deregister_publisher": registering.deregister_publisher,
             "list_registrations": registering.list_registrations,
             "list_rejects": rejecting.list_rejects,
+            "retry_rejects": rejecting.retry_rejects,
+            "drop_rejects": rejecting.drop_rejects,
             "retry_reject": rejecting.retry_reject,
             "drop_reject": rejecting.drop_reject,
         },

@@ -21,6 +21,10 @@ COMMANDS = {
     "topics": Entry(
         "sidegate.commands.topics:topics", "List, create, describe, alter and delete topics."
     ),
+    "rejects": Entry(
+        "sidegate.commands.rejects:rejects",
+        "List, retry and drop messages that were refused after a 202.",
+    ),
     "policy": Entry(
         "sidegate.commands.policy:policy", "Check a policy file, run its tests, explain a decision."
     ),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sidecar.id_search import CannotTell, find_id
+from sidecar.id_search import CannotTell, find_id, find_ids
 
 
 @pytest.fixture
@@ -37,3 +37,13 @@ async def test_a_log_that_does_not_answer_cannot_tell(mesh, gateway):
     await mesh.gatekeeper.listening.stop()
     with pytest.raises(CannotTell):
         await find_id(gateway, "t", b"id-0", 0)
+
+
+async def test_a_message_without_an_id_is_found_by_the_one_it_is_known_by(mesh, gateway):
+    sidecar = mesh.sidecars[0]
+    _, published = await sidecar.publish({"topic": "t", "message": "last"})
+    wanted = published["id"].encode()
+    found = await find_ids(gateway, "t", [wanted, b"id-3", b"id-1"], 0)
+    assert set(found) == {wanted, b"id-3"}
+    assert found[wanted].offset == published["offset"]
+    assert found[wanted].partition == published["partition"]

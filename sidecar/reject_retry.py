@@ -1,0 +1,132 @@
+"""Publishes rejects again: what was refused after a 202, once its cause is mended.
+
+Each message is published once, however often a retry is cut short: it goes by its id, which the
+window of ids keeps, and the rest stays in the reject file. Knows no HTTP.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from sidecar.batch import Ack, Committed
+from sidecar.errors import BeingRetried, InDoubt, SidecarError
+from sidecar.id_search import CannotTell
+from sidecar.message import Message
+from sidecar.publisher import Publisher
+from sidecar.rejects import Reject, RejectFile
+
+TOGETHER_MAX: Final = 256
+"""Messages of a reject that are published at the same time: enough for large batches, and few
+enough that a policy that still denies is asked little."""
+
+Search = Callable[[str, Collection[bytes], int], Awaitable[dict[bytes, Committed]]]
+"""Topic, ids and the time in microseconds since which they may be in the log."""
+Forget = Callable[[str, bytes], None]
+"""Topic and an id that is surely not in the log."""
+
+
+@dataclass(slots=True)
+class RetriedAll:
+    """What came of a retry of many: messages published, and the rejects that stay, with why."""
+
+    messages: int = 0
+    refused: list[tuple[Reject, SidecarError]] = field(default_factory=list)
+
+
+class RejectRetry:
+    """Retries. Belongs to the event loop."""
+
+    def __init__(
+        self,
+        rejects: RejectFile,
+        publisher: Publisher,
+        search: Search,
+        forget: Forget,
+        timeout_s: float,
+    ) -> None:
+        self._rejects = rejects
+        self._publisher = publisher
+        self._search = search
+        self._forget = forget
+        self._timeout_s = timeout_s
+        self._under_way: set[int] = set()
+
+    async def one(self, reject: Reject, *, force: bool = False) -> int:
+        """Publish a reject's messages in their order; how many there were.
+
+        What is refused again stays, and its error is raised. `force` publishes also what may be in
+        the log already and cannot be looked up.
+        """
+        if reject.id in self._under_way:
+            raise BeingRetried(f"reject {reject.id} is being retried at this moment")
+        self._under_way.add(reject.id)
+        try:
+            return await self._retry(reject, force=force)
+        finally:
+            self._under_way.discard(reject.id)
+
+    async def all(self, rejects: Sequence[Reject], *, force: bool = False) -> RetriedAll:
+        """Retry each, oldest first. One that is refused again stops no other."""
+        done = RetriedAll()
+        for reject in rejects:
+            before = reject.messages
+            try:
+                done.messages += await self.one(reject, force=force)
+            except SidecarError as error:
+                left = self._rejects.find(reject.id)
+                done.messages += before - (left.messages if left is not None else 0)
+                done.refused.append((reject, error))
+        return done
+
+    async def _retry(self, reject: Reject, *, force: bool) -> int:
+        left = await self._not_in_the_log(reject, force=force)
+        error: SidecarError | None = None
+        while left and error is None:
+            together, later = left[:TOGETHER_MAX], left[TOGETHER_MAX:]
+            outcomes = await asyncio.gather(
+                *(self._publish(message, reject.partition) for message in together)
+            )
+            failed = []
+            for message, outcome in zip(together, outcomes, strict=True):
+                if outcome is not None:
+                    failed.append(message)
+                    error = error or outcome
+            left = [*failed, *later]
+            if left:
+                self._rejects.keep_only(reject, left)
+        if error is not None:
+            raise error
+        self._rejects.drop([reject.id])
+        return reject.messages
+
+    async def _publish(self, message: Message, partition: int) -> SidecarError | None:
+        try:
+            await self._publisher.publish(message, Ack.AUTO, self._timeout_s, partition)
+        except SidecarError as error:
+            return error
+        return None
+
+    async def _not_in_the_log(self, reject: Reject, *, force: bool) -> list[Message]:
+        """The messages that an earlier try, whose answer was lost, has not brought there."""
+        messages = reject.records()
+        if not reject.doubtful:
+            return messages
+        ids = [message.id for message in messages if message.id is not None]
+        since_us = min(reject.at_us, *(message.event_us for message in messages))
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                found = await self._search(reject.topic, ids, since_us)
+        except (CannotTell, TimeoutError) as error:
+            if not force:
+                raise InDoubt(
+                    f"reject {reject.id} may be in the log already, and the log cannot be asked "
+                    f"({error or 'no answer in time'}). Ask again, or say force=true to publish it "
+                    "all the same"
+                ) from error
+            found = {}
+        missing = [message for message in messages if message.id not in found]
+        for message in missing:
+            if message.id is not None:
+                self._forget(reject.topic, message.id)
+        return missing
