@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from enum import Enum
 from hashlib import sha256
-from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from log_format.body import encode_body
-from log_format.envelope import new_envelope
+from log_format.envelope import Codec, new_envelope
 from log_format.frame import Frame, body_padding, decode_frame
 from log_format.parts import Producer
 from log_format.sequence import sequence_after
+from sidecar.compressor import Compressor
 from sidecar.errors import SidecarError
 from sidecar.message import Message
 from sidecar.producer import ProducerEpoch
@@ -28,7 +28,11 @@ if TYPE_CHECKING:
     from sidecar.lane import Lane
 
 RECORD_OVERHEAD_BYTES = 32
-"""What the columns add to each record: its event time, and an offset in up to five columns."""
+"""What the columns add to each message: its event time, and an offset in up to five columns."""
+LINE_OVERHEAD_BYTES = 12
+"""What they add to each line: its event time, and an offset in the one column that lines have."""
+
+_UNCOMPRESSED = Compressor("none")
 
 
 class Ack(Enum):
@@ -46,13 +50,12 @@ class Ack(Enum):
 
 
 class Lines(NamedTuple):
-    """Many records of one request, each a payload and nothing else."""
+    """Many records of one request, each a payload and nothing else, with newlines between them."""
 
     topic: str
-    values: list[bytes]
+    text: bytes
+    records: int
     event_us: int
-    size: int
-    """The bytes of all values, which whoever made the lines knows already."""
 
 
 class Committed(NamedTuple):
@@ -104,8 +107,8 @@ class Entry:
             self.count = 1
             self.size = payload.size + RECORD_OVERHEAD_BYTES
         else:
-            self.count = len(payload.values)
-            self.size = payload.size + self.count * RECORD_OVERHEAD_BYTES
+            self.count = payload.records
+            self.size = len(payload.text) + 1 + self.count * (LINE_OVERHEAD_BYTES - 1)
 
     @property
     def own_id(self) -> str | None:
@@ -127,6 +130,14 @@ class Entry:
             self.answer(Kept(self.payload.topic, self.own_id, "spooled"))
 
 
+class Form(NamedTuple):
+    """How a batch's body is stored: its codec, its bytes so, and the bytes of its columns."""
+
+    codec: Codec
+    body_len: int
+    size: int
+
+
 class Batch:
     """A closed batch. Belongs to the event loop.
 
@@ -136,15 +147,15 @@ class Batch:
     """
 
     __slots__ = (
-        "body_len", "doubtful", "entries", "frame", "has_ids", "order", "position", "producer",
-        "replaces", "resolved", "storing",
+        "_codec", "body_len", "doubtful", "entries", "frame", "has_ids", "order", "position",
+        "producer", "replaces", "resolved", "size", "storing",
     )  # fmt: skip
 
     def __init__(
         self,
         producer: Producer,
         frame: bytes,
-        body_len: int,
+        form: Form,
         entries: list[Entry],
         order: int,
         *,
@@ -153,7 +164,7 @@ class Batch:
     ) -> None:
         self.producer = producer
         self.frame = frame
-        self.body_len = body_len
+        self._codec, self.body_len, self.size = form
         self.entries = entries
         self.order = order
         self.position = position
@@ -179,7 +190,7 @@ class Batch:
 
     def restamp(self, owner: ProducerEpoch, first_sequence: int) -> int:
         """Give an unsent, or surely refused, batch another place; return the sequence after it."""
-        size = len(self.frame)
+        length = len(self.frame)
         self.producer = replace(
             self.producer,
             producer_id=owner.producer_id,
@@ -188,10 +199,13 @@ class Batch:
         )
         # The envelope's length depends on the topic alone, so the body stays where it is.
         envelope = new_envelope(
-            self.producer, body_len=self.body_len, uncompressed_len=self.body_len
+            self.producer,
+            body_len=self.body_len,
+            uncompressed_len=self.size,
+            codec=self._codec,
         )
         self.frame = envelope + self.frame[len(envelope) :]
-        if len(self.frame) != size:
+        if len(self.frame) != length:
             raise AssertionError("a restamped frame has another length")
         if self.position is not None:
             self.replaces.append(self.position)
@@ -246,10 +260,12 @@ def make_batch(
     first_sequence: int,
     entries: list[Entry],
     order: int,
+    compressor: Compressor = _UNCOMPRESSED,
 ) -> Batch:
     """Encode `entries`, all messages or all lines, as the next batch of `owner`."""
     encode = _encode_lines if isinstance(entries[0].payload, Lines) else _encode_messages
     first_us, greatest_us, count, body = encode(entries)
+    codec, stored = compressor.pack(body)
     producer = Producer(
         topic=topic,
         partition=partition,
@@ -259,13 +275,15 @@ def make_batch(
         count=count,
         first_event_us=first_us,
         greatest_event_us=greatest_us,
-        body_sha256=sha256(body).digest(),
+        body_sha256=sha256(stored).digest(),
     )
-    size = len(body)
-    envelope = new_envelope(producer, body_len=size, uncompressed_len=size)
-    frame = b"".join((envelope, body, body_padding(size)))
+    form = Form(codec, len(stored), len(body))
+    envelope = new_envelope(
+        producer, body_len=form.body_len, uncompressed_len=form.size, codec=codec
+    )
+    frame = b"".join((envelope, stored, body_padding(form.body_len)))
     has_ids = any(isinstance(e.payload, Message) and e.payload.id is not None for e in entries)
-    return Batch(producer, frame, size, entries, order, has_ids=has_ids)
+    return Batch(producer, frame, form, entries, order, has_ids=has_ids)
 
 
 def stored_batch(frame: Frame, raw: bytes, position: int, order: int) -> Batch:
@@ -275,7 +293,7 @@ def stored_batch(frame: Frame, raw: bytes, position: int, order: int) -> Batch:
     return Batch(
         envelope.producer,
         raw,
-        envelope.body_len,
+        Form(envelope.codec, envelope.body_len, envelope.uncompressed_len),
         [],
         order,
         position=position,
@@ -302,10 +320,11 @@ def _encode_lines(entries: list[Entry]) -> tuple[int, int, int, bytes]:
     blocks = [entry.payload for entry in entries if isinstance(entry.payload, Lines)]
     times: array[int] = array("q")
     for block in blocks:
-        times.extend(array("q", [block.event_us]) * len(block.values))
-    values = blocks[0].values if len(blocks) == 1 else list(chain(*[b.values for b in blocks]))
+        times.extend(array("q", [block.event_us]) * block.records)
+    text = blocks[0].text if len(blocks) == 1 else b"\n".join([block.text for block in blocks])
+    body = encode_body(times, text.split(b"\n"), data=text.replace(b"\n", b""))
     greatest = max(block.event_us for block in blocks)
-    return blocks[0].event_us, greatest, len(values), encode_body(times, values)
+    return blocks[0].event_us, greatest, len(times), body
 
 
 def _column(values: Sequence[bytes | None]) -> Sequence[bytes | None] | None:

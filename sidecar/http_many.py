@@ -118,10 +118,9 @@ class ManyHandlers:
     ) -> None:
         now_us = time.time_ns() // 1000
         partitioner = await self._publisher.partitioner(topic)
-        for partition, values in partitioner.spread(block.values):
-            size = block.size if values is block.values else sum(map(len, values))
-            lines = Lines(topic, values, now_us, size)
-            entry = pending.entry(lines, ack, block.first, len(values), size)
+        for partition, text, count in partitioner.spread(block.text, block.records):
+            lines = Lines(topic, text, count, now_us)
+            entry = pending.entry(lines, ack, block.first, count, len(text))
             self._publisher.submit(entry, timeout_s, partition)
 
 

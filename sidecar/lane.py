@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sidecar.batch import Ack, Batch, Entry, make_batch, take_run
+from sidecar.compressor import Compressor, Mode
 from sidecar.numbering import CountedOrders, Epochs, Numbering, Orders
 from sidecar.producer import ProducerEpoch
 from sidecar.results import AppendResult
@@ -33,6 +34,7 @@ class LaneLimits:
     ring_bytes_max: int
     batch_bytes_max: int
     linger_s: float
+    compression: Mode = "auto"
 
 
 class Lane:
@@ -47,7 +49,8 @@ class Lane:
     """
 
     __slots__ = (
-        "_close_at", "_limits", "_lost_at", "_numbering", "_retry_at", "_sent_owner", "_single",
+        "_close_at", "_compressor", "_limits", "_lost_at", "_numbering", "_retry_at",
+        "_sent_owner", "_single",
         "in_flight", "partition", "queue", "refilling", "ring", "shelf", "stalled", "tail", "topic",
         "unsynced", "waiters",
     )  # fmt: skip
@@ -72,6 +75,7 @@ class Lane:
         self.stalled = False
         self.unsynced = 0
         self._limits = limits
+        self._compressor = Compressor(limits.compression)
         self._numbering = Numbering(producers, orders if orders is not None else CountedOrders())
         self._sent_owner: ProducerEpoch | None = None
         self._close_at = 0.0
@@ -334,7 +338,9 @@ class Lane:
     def _close_batch(self) -> Batch:
         entries = take_run(self.ring, self._limits.batch_bytes_max)
         owner, first_sequence, order = self._numbering.next_place()
-        batch = make_batch(self.topic, self.partition, owner, first_sequence, entries, order)
+        batch = make_batch(
+            self.topic, self.partition, owner, first_sequence, entries, order, self._compressor
+        )
         self._numbering.used(batch.producer.count)
         return batch
 

@@ -1,7 +1,8 @@
 """Cuts a stream of bytes into blocks of lines, in bounded memory. Pure.
 
-Lines are split a block at a time, so that a line costs no more Python than a slice. A line is
-everything between two newlines, verbatim; a last newline makes no empty line.
+A block stays one piece of text until it is encoded: a Python object for each line would cost more
+than everything else that is done with it. A line is everything between two newlines, verbatim; a
+last newline makes no empty line.
 """
 
 from typing import NamedTuple
@@ -10,11 +11,11 @@ from sidecar.errors import TooLarge
 
 
 class Block(NamedTuple):
-    """Whole lines, the number of the first of them (from 0), and their bytes."""
+    """Whole lines with newlines between them, how many, and the number of the first (from 0)."""
 
-    values: list[bytes]
+    text: bytes
+    records: int
     first: int
-    size: int
 
 
 class LineTooLong(TooLarge):
@@ -68,10 +69,10 @@ class LineCutter:
         return self._cut(data[:-1] if data.endswith(b"\n") else data)
 
     def _cut(self, data: bytes) -> Block:
-        values = data.split(b"\n")
-        size = len(data) - len(values) + 1
-        if size > self._line_bytes_max and max(map(len, values)) > self._line_bytes_max:
-            long = next(at for at, line in enumerate(values) if len(line) > self._line_bytes_max)
-            raise LineTooLong(self._count + long, self._line_bytes_max)
-        first, self._count = self._count, self._count + len(values)
-        return Block(values, first, size)
+        if len(data) > self._line_bytes_max:
+            for at, line in enumerate(data.split(b"\n")):
+                if len(line) > self._line_bytes_max:
+                    raise LineTooLong(self._count + at, self._line_bytes_max)
+        count = data.count(b"\n") + 1
+        first, self._count = self._count, self._count + count
+        return Block(data, count, first)

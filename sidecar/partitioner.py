@@ -35,18 +35,20 @@ class Partitioner:
             return turn % partitions
         return turn // STICKY_RECORDS % partitions
 
-    def spread(self, values: list[bytes]) -> list[tuple[int, list[bytes]]]:
-        """Where each of many messages without a key goes: partitions with their messages."""
+    def spread(self, text: bytes, count: int) -> list[tuple[int, bytes, int]]:
+        """Where each of `count` lines of `text` goes: partitions with their lines and how many."""
         partitions = self.info.partitions
         if partitions == 1:
-            return [(0, values)]
+            return [(0, text, count)]
         if self.info.strategy != "round_robin":
-            turn, self._turn = self._turn, self._turn + max(len(values), STICKY_RECORDS)
-            return [(turn // STICKY_RECORDS % partitions, values)]
-        turn, self._turn = self._turn, self._turn + len(values)
+            turn, self._turn = self._turn, self._turn + max(count, STICKY_RECORDS)
+            return [(turn // STICKY_RECORDS % partitions, text, count)]
+        turn, self._turn = self._turn, self._turn + count
+        lines = text.split(b"\n")
+        shares = [lines[index::partitions] for index in range(min(partitions, count))]
         return [
-            ((turn + index) % partitions, values[index::partitions])
-            for index in range(min(partitions, len(values)))
+            ((turn + index) % partitions, b"\n".join(share), len(share))
+            for index, share in enumerate(shares)
         ]
 
 

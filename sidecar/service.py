@@ -108,6 +108,7 @@ def assemble(config: SidecarConfig) -> Assembly:
             ring_bytes_max=limits.ring_bytes_max,
             batch_bytes_max=config.batch.bytes_max,
             linger_s=config.batch.linger,
+            compression=config.batch.compression,
         ),
         counters,
         uplink,

@@ -14,6 +14,13 @@ ENTRY_BYTES = 16
 VALUE_ENTRY = 8 + ENTRY_BYTES * 3
 
 
+def test_values_that_are_joined_already_make_the_same_body() -> None:
+    values = [b"ab", b"", b"c"]
+    assert encode_body([1, 2, 3], values, data=b"abc") == encode_body([1, 2, 3], values)
+    with pytest.raises(BadBody, match="4 bytes of data for values of 3"):
+        encode_body([1, 2, 3], values, data=b"abcd")
+
+
 def test_null_and_empty_are_told_apart() -> None:
     columns = decode_body(encode_body([1, 2, 3], [b"a", b"", b"c"], keys=[None, b"", b"k"]))
     assert list(columns.key) == [None, b"", b"k"]

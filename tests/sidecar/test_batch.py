@@ -3,9 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from log_format.envelope import Codec
 from log_format.frame import decode_frame
 from log_format.sequence import SEQUENCE_MAX
 from sidecar.batch import (
+    LINE_OVERHEAD_BYTES,
     RECORD_OVERHEAD_BYTES,
     Ack,
     Committed,
@@ -15,6 +17,7 @@ from sidecar.batch import (
     make_batch,
     stored_batch,
 )
+from sidecar.compressor import Compressor
 from sidecar.errors import Denied
 from sidecar.message import Message
 from sidecar.producer import ProducerEpoch
@@ -68,7 +71,7 @@ def test_a_column_that_nobody_filled_is_left_out_and_an_empty_key_is_not_null():
 
 
 def test_lines_of_several_requests_are_one_run_of_records_with_each_request_its_time():
-    blocks = (Lines("t", [b"a", b""], 5, 1), Lines("t", [b"c"], 4, 1))
+    blocks = (Lines("t", b"a\n", 2, 5), Lines("t", b"c", 1, 4))
     batch = make_batch("t", 0, OWNER, 0, entries_of(*blocks), 0)
     columns = decode_frame(batch.frame).columns()
     assert list(columns.value) == [b"a", b"", b"c"]
@@ -78,9 +81,9 @@ def test_lines_of_several_requests_are_one_run_of_records_with_each_request_its_
 
 def test_an_entry_knows_how_much_of_a_batch_it_takes():
     one = Entry(Message("t", b"12345", 0, key=b"12", id=b"1"), Ack.CORE, None)
-    many = Entry(Lines("t", [b"12", b"3"], 0, 3), Ack.CORE, None)
+    many = Entry(Lines("t", b"12\n3", 2, 0), Ack.CORE, None)
     assert (one.count, one.size) == (1, 8 + RECORD_OVERHEAD_BYTES)
-    assert (many.count, many.size) == (2, 3 + 2 * RECORD_OVERHEAD_BYTES)
+    assert (many.count, many.size) == (2, 3 + 2 * LINE_OVERHEAD_BYTES)
 
 
 def test_the_overhead_is_not_less_than_what_the_columns_really_add():
@@ -91,12 +94,35 @@ def test_the_overhead_is_not_less_than_what_the_columns_really_add():
     assert per_record <= payload.size + RECORD_OVERHEAD_BYTES
 
 
+def test_the_overhead_of_a_line_is_what_the_columns_really_add():
+    few = make_batch("t", 0, OWNER, 0, entries_of(Lines("t", b"\n".join([b"v"] * 100), 100, 0)), 0)
+    text = b"\n".join([b"v"] * 1100)
+    more = make_batch("t", 0, OWNER, 0, entries_of(Lines("t", text, 1100, 0)), 0)
+    assert (len(more.frame) - len(few.frame)) / 1000 == 1 + LINE_OVERHEAD_BYTES
+
+
+def test_a_compressed_batch_keeps_its_records_under_another_stamp_and_out_of_the_spool():
+    lines = Lines("t", b"\n".join([b'{"order_id":101}'] * 5000), 5000, 7)
+    batch = make_batch("t", 0, OWNER, 0, entries_of(lines), 3, Compressor("auto"))
+    assert len(batch.frame) < len(lines.text) / 4
+    assert batch.size > len(lines.text)
+    found = stored_batch(decode_frame(batch.frame), batch.frame, 11, 3)
+    assert (found.size, found.body_len) == (batch.size, batch.body_len)
+    for each in (batch, found):
+        assert each.restamp(ProducerEpoch(0x1F, 4), 9) == 5009
+        frame = decode_frame(each.frame)
+        frame.check_hash()
+        assert frame.envelope.codec is Codec.ZSTD
+        assert frame.envelope.producer.first_sequence == 9
+        assert list(frame.columns().value) == [b'{"order_id":101}'] * 5000
+
+
 def test_committed_messages_are_told_their_own_offsets_and_ids():
     told = []
     payloads = (
         Message("t", b"0", 0),
         Message("t", b"1", 0, id="käse".encode()),
-        Lines("t", [b"2", b"3"], 0, 2),
+        Lines("t", b"2\n3", 2, 0),
         Message("t", b"4", 0),
     )
     batch = make_batch("t", 1, OWNER, 10, entries_of(*payloads[:2], told=told), 0)
@@ -113,7 +139,7 @@ def test_committed_messages_are_told_their_own_offsets_and_ids():
 
 def test_the_entry_behind_lines_is_told_the_offset_behind_them():
     told = []
-    blocks = (Lines("t", [b"a", b"b", b"c"], 0, 3), Lines("t", [b"d"], 0, 1))
+    blocks = (Lines("t", b"a\nb\nc", 3, 0), Lines("t", b"d", 1, 0))
     make_batch("t", 0, OWNER, 0, entries_of(*blocks, told=told), 0).answer_committed(50, "os")
     assert [each.offset for each in told] == [50, 53]
     assert {each.durability for each in told} == {"os"}

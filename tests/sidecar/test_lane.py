@@ -113,7 +113,7 @@ class LaneMachine(RuleBasedStateMachine):
     def offer(self, ack: Ack, count: int, lines: bool) -> None:
         if lines:
             values = [b"%d" % (self.next_number + index) for index in range(count)]
-            payload = Lines("t", values, 1, sum(map(len, values)))
+            payload = Lines("t", b"\n".join(values), count, 1)
             entries = [(payload, count)]
         else:
             entries = [
@@ -298,7 +298,7 @@ class LaneMachine(RuleBasedStateMachine):
 
 def _numbers(entry: Entry) -> list[int]:
     if isinstance(entry.payload, Lines):
-        return [int(value) for value in entry.payload.values]
+        return [int(value) for value in entry.payload.text.split(b"\n")]
     return [int(entry.payload.value)]
 
 

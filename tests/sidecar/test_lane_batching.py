@@ -93,8 +93,8 @@ def test_a_batch_is_closed_at_its_size_and_a_larger_message_goes_alone(make_lane
 def test_messages_and_lines_are_never_in_one_batch(make_lane):
     lane = make_lane(batch_bytes_max=10_000)
     lane.offer(message(), now=0.0)
-    lane.offer(Entry(Lines("t", [b"a", b"b"], 1, 2), Ack.CORE, None), now=0.0)
-    lane.offer(Entry(Lines("t", [b"c"], 1, 1), Ack.CORE, None), now=0.0)
+    lane.offer(Entry(Lines("t", b"a\nb", 2, 1), Ack.CORE, None), now=0.0)
+    lane.offer(Entry(Lines("t", b"c", 1, 1), Ack.CORE, None), now=0.0)
     lane.offer(message(), now=0.0)
     assert counts(lane.load(10_000)) == [1, 3, 1]
 

@@ -14,8 +14,9 @@ def cut(data, step, block_bytes=64, line_bytes_max=1 << 20):
         if block is not None:
             firsts.append(block.first)
             assert block.first == len(values)
-            assert block.size == sum(map(len, block.values))
-            values += block.values
+            lines = block.text.split(b"\n")
+            assert block.records == len(lines)
+            values += lines
     assert cutter.count == len(values)
     return values
 

@@ -53,3 +53,17 @@ def test_sticky_stays_for_a_run_of_messages_and_then_moves_on(strategy, key):
 def test_a_topic_with_one_partition_has_one_partition(strategy):
     partitioner = Partitioner(TopicInfo(1, strategy))
     assert {partitioner.partition(key) for key in (None, b"", b"a", b"b")} == {0}
+
+
+def test_lines_of_one_request_go_to_one_partition_unless_they_take_turns():
+    text = b"a\nb\n\nd\ne"
+    assert Partitioner(TopicInfo(1, "round_robin")).spread(text, 5) == [(0, text, 5)]
+    sticky = Partitioner(TopicInfo(2, "sticky"))
+    assert [sticky.spread(text, 5) for _ in range(3)] == [
+        [(0, text, 5)],
+        [(1, text, 5)],
+        [(0, text, 5)],
+    ]
+    turns = Partitioner(TopicInfo(2, "round_robin"))
+    assert turns.spread(text, 5) == [(0, b"a\n\ne", 3), (1, b"b\nd", 2)]
+    assert turns.spread(b"f", 1) == [(1, b"f", 1)]
