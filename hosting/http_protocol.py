@@ -52,12 +52,14 @@ class Connections:
 class SiteProtocol(web.RequestHandler):
     """A connection of a site."""
 
-    __slots__ = ("_admitted", "_connections")
+    __slots__ = ("_admitted", "_connections", "gone")
 
     def __init__(self, server: web.Server, connections: Connections, **settings: Any) -> None:
         super().__init__(server, **settings)
         self._connections = connections
         self._admitted = False
+        self.gone = asyncio.Event()
+        """Set when the caller has left, or the connection was lost."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Serve the connection, or end it where there are too many."""
@@ -73,6 +75,7 @@ class SiteProtocol(web.RequestHandler):
         if self._admitted:
             self._connections.release()
             self._admitted = False
+        self.gone.set()
         super().connection_lost(exc)
 
     def handle_error(
@@ -94,6 +97,11 @@ class SiteProtocol(web.RequestHandler):
             response = response_for(error, request, _NO_TABLE)
         response.force_close()
         return response
+
+
+def caller_gone(request: web.BaseRequest) -> asyncio.Event:
+    """Set when nobody is there any more to read the answer: for answers that take their time."""
+    return cast(SiteProtocol, request.protocol).gone
 
 
 def _refusal_of(error: BaseException | None) -> tuple[Problem, str]:

@@ -197,11 +197,6 @@ def provenance_signed_bytes(envelope: bytes) -> bytes:
     return signed_bytes(parts[KIND_PRODUCER], parts[KIND_PROVENANCE])
 
 
-def unsigned_bytes(envelope: bytes, part: Provenance) -> bytes:
-    """What to sign before `part` is added to `envelope`."""
-    return signed_bytes(_split_parts(envelope)[KIND_PRODUCER], encode_provenance(part))
-
-
 def add_stamp(envelope: bytes, part: Stamp) -> bytes:
     """`envelope` with the core's stamp as its last part."""
     return _with_part(

@@ -46,8 +46,7 @@ def guard_middleware(guard: Guard) -> Middleware:
 
     @web.middleware
     async def refuse_foreigners(request: web.Request, handler: Handler) -> web.StreamResponse:
-        headers = request.headers
-        guard.check(headers.get("Host"), headers.get("Origin"), headers.get("Sec-Fetch-Site"))
+        guard.check_request(request.raw_path, request.headers)
         return await handler(request)
 
     return refuse_foreigners

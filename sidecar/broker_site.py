@@ -11,8 +11,6 @@ import logging
 import time
 from typing import Final
 
-import orjson
-
 from hosting.listener import Listener, listen
 from hosting.units import Address
 from log_format.errors import BadField
@@ -20,6 +18,7 @@ from log_format.topic import check_any_topic, check_topic
 from sidecar.batch import Ack, Committed
 from sidecar.broker_protocol import BadLine, BrokerParser, Fetch, Pub, err, msg, ok
 from sidecar.errors import SidecarError
+from sidecar.json_text import is_json
 from sidecar.message import OCTETS, Message
 from sidecar.problems import PROBLEMS
 from sidecar.publisher import Publisher
@@ -158,17 +157,9 @@ class BrokerSite:
             return err("internal" if problem is None else problem.code, str(error))
 
     async def _publish(self, topic: str, payload: bytes) -> bytes:
-        content_type = None if _is_json(payload) else OCTETS
+        content_type = None if is_json(payload) else OCTETS
         message = Message(topic, payload, time.time_ns() // 1000, content_type=content_type)
         outcome = await self._publisher.publish(message, Ack.CORE, self._timeout_s, PARTITION)
         if isinstance(outcome, Committed):
             return ok(outcome.offset)
         return err("not_committed", "the message was not committed")
-
-
-def _is_json(payload: bytes) -> bool:
-    try:
-        orjson.loads(payload)
-    except orjson.JSONDecodeError:
-        return False
-    return True

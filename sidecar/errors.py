@@ -26,6 +26,10 @@ class BadMessage(SidecarError):
     """A message that breaks a rule of the publish API. Nothing of the request was published."""
 
 
+class BadBody(SidecarError):
+    """A body that is not what the route takes: of everything but a publish."""
+
+
 class BadQuery(SidecarError):
     """A parameter in the URL or a header that cannot be understood."""
 

@@ -7,13 +7,20 @@ read the answers. Browsers tell on it: the `Host` is the page's own, or `Origin`
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
 from sidecar.errors import ForeignCaller
 
 _LOCAL_NAMES: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _SAME_SITE: Final = frozenset({"same-origin", "same-site", "none"})
 """`same-site` is a page of this machine on another port: an app's own front end."""
+
+
+class Headers(Protocol):
+    """Header values by name, whatever its case."""
+
+    def getall(self, key: str, default: list[str], /) -> list[str]:
+        """All values of a name, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +36,24 @@ class Guard:
     def of(cls, names: Iterable[str]) -> "Guard":
         """A guard that lets `names` pass besides the local ones."""
         return cls(frozenset(name.lower() for name in names))
+
+    def check_request(self, target: str, headers: Headers) -> None:
+        """The same for a whole request: its target, and headers that may come several times.
+
+        Of two values each reader may take another, so that two are as bad as a foreign one; and a
+        target with a host of its own would say something else than the Host header.
+        """
+        if not target.startswith("/"):
+            raise ForeignCaller(
+                f"request target: {target[:100]!r} is not a path; ask for one that begins with /"
+            )
+        values: list[str | None] = []
+        for name in ("Host", "Origin", "Sec-Fetch-Site"):
+            given = headers.getall(name, [])
+            if len(given) > 1:
+                raise ForeignCaller(f"{name}: is there {len(given)} times; send it once")
+            values.append(given[0] if given else None)
+        self.check(*values)
 
     def check(self, host: str | None, origin: str | None, fetch_site: str | None) -> None:
         """Return where the request may go on, else raise ForeignCaller that says why."""

@@ -7,6 +7,7 @@ from typing import Final
 import orjson
 from aiohttp import web
 
+from hosting.http_protocol import caller_gone
 from hosting.web import DRAINING
 from sidecar.api_types import MessagesQuery, NoQuery, SubscribeQuery, parse_query
 from sidecar.counters import Counters
@@ -98,13 +99,17 @@ class ReadHandlers:
         await response.prepare(request)
         await response.write(encode_position_only(encode_position(stream.positions)))
         sending = asyncio.create_task(self._pump(stream, response))
-        draining = asyncio.create_task(request.app[DRAINING].wait())
+        # Without a message to write, nothing else would tell that the app has left.
+        ends = [
+            asyncio.create_task(each.wait())
+            for each in (request.app[DRAINING], caller_gone(request))
+        ]
         try:
-            await asyncio.wait({sending, draining}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({sending, *ends}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            draining.cancel()
-            sending.cancel()
-            outcome = (await asyncio.gather(sending, draining, return_exceptions=True))[0]
+            for task in (sending, *ends):
+                task.cancel()
+            outcome = (await asyncio.gather(sending, *ends, return_exceptions=True))[0]
         if isinstance(outcome, SidecarError):
             # The head is out: a comment is all that can still say why this ends.
             text = str(outcome).encode("utf-8", "replace").translate(None, b"\r\n")

@@ -9,7 +9,7 @@ from log_format.errors import BadField
 from log_format.topic import check_topic
 from sidecar.api_types import DeregisterRequest, NoQuery, RegisterRequest, parse_query
 from sidecar.app import json_response
-from sidecar.errors import BadMessage, Denied, NotRegistered, OverQuota
+from sidecar.errors import BadBody, Denied, NotRegistered, OverQuota
 from sidecar.gateway import Gateway, Unreachable
 from sidecar.http_body import read_body
 from sidecar.reader import refusal_of, unreachable
@@ -30,13 +30,14 @@ class RegisterHandlers:
 
     async def register_publisher(self, request: web.Request) -> web.Response:
         """Ask the gatekeeper whether it would be allowed, and remember the publisher."""
+        parse_query(request.query, NoQuery)
         wanted = _decoded(await read_body(request, BODY_BYTES_MAX), RegisterRequest)
         try:
             topic = check_topic(wanted.topic)
         except BadField as error:
-            raise BadMessage(str(error), members={"field": "topic"}) from error
+            raise BadBody(str(error), members={"field": "topic"}) from error
         if not wanted.name or len(wanted.name.encode()) > NAME_BYTES_MAX:
-            raise BadMessage(f"name: must have 1 to {NAME_BYTES_MAX} bytes")
+            raise BadBody(f"name: must have 1 to {NAME_BYTES_MAX} bytes")
         if self._registrations.full:
             raise OverQuota(f"{REGISTRATIONS_MAX} publishers are registered; deregister some")
         await self._require_access(topic)
@@ -47,6 +48,7 @@ class RegisterHandlers:
 
     async def deregister_publisher(self, request: web.Request) -> web.Response:
         """Forget a publisher; the same again changes nothing."""
+        parse_query(request.query, NoQuery)
         wanted = _decoded(await read_body(request, BODY_BYTES_MAX), DeregisterRequest)
         self._registrations.remove(wanted.publisher_id)
         return web.Response(status=204)
@@ -85,4 +87,4 @@ def _decoded(body: bytes, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise BadMessage(f"body: {error}") from error
+        raise BadBody(f"body: {error}") from error

@@ -7,7 +7,7 @@ from aiohttp import web
 
 from sidecar.api_types import NoQuery, TopicChange, TopicRequest, parse_query
 from sidecar.directory import Directory
-from sidecar.errors import BadMessage
+from sidecar.errors import BadBody
 from sidecar.gateway import Answer, Gateway, Unreachable
 from sidecar.http_body import any_topic, read_body
 from sidecar.reader import refusal_of, unreachable
@@ -31,6 +31,7 @@ class TopicHandlers:
 
     async def create_topic(self, request: web.Request) -> web.Response:
         """Create one."""
+        parse_query(request.query, NoQuery)
         body = await read_body(request, BODY_BYTES_MAX)
         wanted = _decode(body, TopicRequest)
         self._directory.forget(wanted.name)
@@ -43,6 +44,7 @@ class TopicHandlers:
 
     async def alter_topic(self, request: web.Request) -> web.Response:
         """Change one."""
+        parse_query(request.query, NoQuery)
         body = await read_body(request, BODY_BYTES_MAX)
         _decode(body, TopicChange)
         self._directory.forget(any_topic(request))
@@ -50,6 +52,7 @@ class TopicHandlers:
 
     async def delete_topic(self, request: web.Request) -> web.Response:
         """Delete one."""
+        parse_query(request.query, NoQuery)
         self._directory.forget(any_topic(request))
         return await self._pass_on("DELETE", f"/v1/topics/{any_topic(request)}")
 
@@ -73,4 +76,4 @@ def _decode(body: bytes, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise BadMessage(f"body: {error}") from error
+        raise BadBody(f"body: {error}") from error

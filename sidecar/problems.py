@@ -5,6 +5,7 @@ from typing import Final
 from hosting.problems import Problem, ProblemTable
 from sidecar.errors import (
     BadAppToken,
+    BadBody,
     BadMessage,
     BadQuery,
     BeingRetried,
@@ -31,6 +32,7 @@ from sidecar.errors import (
 PROBLEMS: Final = ProblemTable(
     {
         BadMessage: Problem(400, "bad_message", "Not a message that can be published"),
+        BadBody: Problem(400, "bad_body", "The body cannot be understood"),
         BadQuery: Problem(400, "bad_parameter", "A parameter cannot be understood"),
         ForeignCaller: Problem(403, "foreign_caller", "Only this sidecar's own app may call"),
         NotRegistered: Problem(403, "not_registered", "Publishers must register first"),

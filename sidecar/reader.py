@@ -75,6 +75,8 @@ class Reader:
             except FormatError as error:
                 raise GatekeeperRefused(f"the log's answer is damaged: {error}") from error
             if not found:
+                # Where retention has taken all that was asked for, the log says where to go on.
+                offset = max(offset, _next_offset(answer))
                 break
         return Page(messages, offset)
 
@@ -137,6 +139,11 @@ class Reader:
             await asyncio.sleep(min(left, self._backoff.delay_s(refusals, chance)))
             self._uplink.doubt()
             await self._uplink.wait_connected(left)
+
+
+def _next_offset(answer: Answer) -> int:
+    text = answer.headers.get("sidegate-next-offset", "0")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else 0
 
 
 def unreachable(error: Unreachable) -> UplinkDown:

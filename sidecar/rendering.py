@@ -14,6 +14,7 @@ import orjson
 from log_format.body import Columns
 from log_format.frame import Frame
 from log_format.sequence import SEQUENCE_MAX
+from sidecar.json_text import is_json
 from sidecar.message import OCTETS, is_json_type
 from sidecar.record_id import id_prefix
 
@@ -84,21 +85,13 @@ def render_time(event_us: int) -> bytes:
 def _payload(columns: Columns, index: int) -> bytes:
     value = columns.value[index] or b""
     content_type = columns.content_type[index]
-    if (content_type is None or is_json_type(content_type)) and _is_json(value):
+    if (content_type is None or is_json_type(content_type)) and is_json(value):
         # Outside of strings line ends are only white space, and inside they cannot stand.
         return b',"message":' + value.translate(None, _LINE_ENDS)
     return b',"data_base64":"%s","content_type":%s' % (
         b64encode(value),
         _string(content_type or OCTETS),
     )
-
-
-def _is_json(value: bytes) -> bool:
-    try:
-        orjson.loads(value)
-    except orjson.JSONDecodeError:
-        return False
-    return True
 
 
 def _headers(stored: bytes | None) -> bytes:

@@ -1,11 +1,12 @@
 """What is not HTTP is refused in our words, and never repeated."""
 
+import asyncio
 from typing import Any
 
 import pytest
 from aiohttp import web
 
-from hosting.http_protocol import Connections
+from hosting.http_protocol import Connections, caller_gone
 from hosting.web import HttpLimits
 
 
@@ -76,3 +77,21 @@ def test_connections_are_counted_up_to_their_limit() -> None:
     connections.release()
     assert connections.admit()
     assert (connections.count, refused) == (1, [True])
+
+
+async def test_a_handler_learns_that_its_caller_has_left(serve: Any, call: Any) -> None:
+    app, began, ended = web.Application(), asyncio.Event(), asyncio.Event()
+
+    async def waits(request: web.Request) -> web.Response:
+        assert not caller_gone(request).is_set()
+        began.set()
+        await caller_gone(request).wait()
+        ended.set()
+        return web.Response()
+
+    app.router.add_get("/", waits)
+    caller = await call(await serve(app))
+    await caller.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+    await began.wait()
+    caller.writer.close()
+    await ended.wait()

@@ -15,7 +15,6 @@ from log_format.envelope import (
     peek_lengths,
     provenance_signed_bytes,
     seal_provenance,
-    unsigned_bytes,
     without_body,
 )
 from log_format.errors import (
@@ -67,7 +66,14 @@ def test_no_part_is_added_twice_or_out_of_order(
 def test_what_is_signed_is_known_before_and_after_the_part_is_added(
     sent: bytes, provenance: Provenance, stamp: Stamp
 ) -> None:
-    before = unsigned_bytes(sent, provenance)
+    signed: list[bytes] = []
+
+    def sign(data: bytes) -> bytes:
+        signed.append(data)
+        return b"\x07" * 64
+
+    seal_provenance(sent, provenance, sign)
+    (before,) = signed
     assert provenance_signed_bytes(add_provenance(sent, provenance)) == before
     assert provenance_signed_bytes(add_stamp(add_provenance(sent, provenance), stamp)) == before
     assert provenance.signature not in before
@@ -83,7 +89,7 @@ def test_sealing_is_signing_and_adding_in_one(sent: bytes, provenance: Provenanc
         return b"\x07" * 64
 
     sealed = seal_provenance(sent, provenance, sign)
-    assert signed == [unsigned_bytes(sent, provenance)]
+    assert signed == [provenance_signed_bytes(sealed)]
     assert sealed == add_provenance(sent, replace(provenance, signature=b"\x07" * 64))
     with pytest.raises(BadField):
         seal_provenance(sealed, provenance, sign)

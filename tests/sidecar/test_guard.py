@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from multidict import CIMultiDict
 
 from sidecar.errors import ForeignCaller
 from sidecar.guard import Guard
@@ -118,3 +119,36 @@ def test_only_texts_that_begin_with_an_own_name_are_ever_let_in(host):
     own = ("localhost", "127.0.0.1", "[::1]", "sidecar.internal", "proxy:8080")
     if GUARD.is_own_host(host):
         assert host.lower().startswith(own)
+
+
+LOCAL = [("Host", "localhost:9000")]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        [("Host", "localhost:9000")],
+        [("host", "evil.example")],
+        [("Origin", "http://localhost"), ("Origin", "http://localhost")],
+        [("Origin", "http://localhost"), ("origin", "https://evil.example")],
+        [("Origin", "https://evil.example"), ("Origin", "http://localhost")],
+        [("Sec-Fetch-Site", "none"), ("Sec-Fetch-Site", "cross-site")],
+    ],
+)
+def test_a_header_that_comes_twice_is_refused_whatever_it_says(more):
+    with pytest.raises(ForeignCaller, match="2 times"):
+        GUARD.check_request("/publish", CIMultiDict(LOCAL + more))
+
+
+@pytest.mark.parametrize(
+    "target", ["http://localhost:9000/publish", "http://evil.example/", "*", "evil.example:80", ""]
+)
+def test_a_target_that_is_not_a_path_is_refused(target):
+    with pytest.raises(ForeignCaller, match="request target"):
+        GUARD.check_request(target, CIMultiDict(LOCAL))
+
+
+def test_a_plain_request_passes():
+    GUARD.check_request("/publish?ack=core", CIMultiDict([*LOCAL, ("Origin", "http://localhost")]))
+    with pytest.raises(ForeignCaller, match=r"^Host: "):
+        GUARD.check_request("/publish", CIMultiDict())

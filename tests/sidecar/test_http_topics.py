@@ -124,3 +124,30 @@ def test_other_answers_are_passed_on_byte_for_byte():
     assert (response.status, response.body) == (409, body)
     assert response.content_type == "application/problem+json"
     assert "Set-Cookie" not in response.headers
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/topics?name=x", {"name": "orders"}),
+        ("PATCH", "/topics/orders?dry_run=1", {"partitions": 3}),
+        ("DELETE", "/topics/orders?force=1", None),
+        ("GET", "/topics/orders?x=1", None),
+        ("GET", "/topics?x=1", None),
+        ("POST", "/register/publisher?x=1", {"topic": "t", "name": "n"}),
+        ("POST", "/deregister/publisher?x=1", {"publisher_id": "p"}),
+    ],
+)
+async def test_an_unknown_parameter_is_refused_and_nothing_is_done(mesh, call, method, path, body):
+    mesh.log.topic("orders")
+    before = dict(mesh.log.topics["orders"])
+    status, problem = await call(method, path, body)
+    assert (status, problem["code"]) == (400, "bad_parameter")
+    assert mesh.log.topics == {"orders": before}
+
+
+@pytest.mark.parametrize("path", ["/topics", "/register/publisher", "/deregister/publisher"])
+async def test_a_body_that_is_none_of_these_is_not_called_a_message(call, path):
+    status, problem = await call("POST", path, b"{")
+    assert (status, problem["code"]) == (400, "bad_body")
+    assert problem["title"] == "The body cannot be understood"

@@ -66,6 +66,8 @@ REQUESTS = {
     "a foreign host": (PLAIN + b"\r\n\r\n" + BODY).replace(b"localhost:9000", b"evil.example"),
     "a host with a port of many digits": with_field(b"X: 1").replace(b":9000", b":" + b"9" * 5000),
     "a foreign page": with_field(b"Origin: https://evil.example"),
+    "two origins": with_field(b"Origin: http://localhost\r\nOrigin: https://evil.example"),
+    "a target with a host": (PLAIN + b"\r\n\r\n" + BODY).replace(b"/pub", b"http://localhost/pub"),
     "a bad parameter": (PLAIN + b"\r\n\r\n" + BODY).replace(b"/publish", b"/publish?ack=x"),
     "a head that is too long": with_field(b"X-Pad: " + b"x" * 40_000),
     "a folded header": with_field(b"X-A: 1\r\n b"),

@@ -221,3 +221,13 @@ def test_an_answer_that_is_no_document_still_has_a_meaning():
     error = refusal_of(Answer(502, {}, b"<html>"))
     assert type(error) is UplinkDown
     assert "502" in str(error)
+
+
+@pytest.mark.parametrize(("told", "next_offset"), [("40", 40), ("0", 3), ("x", 3), ("", 3)])
+async def test_where_everything_has_expired_the_page_goes_on_behind_it(
+    mesh, reader, told, next_offset
+):
+    headers = {"Sidegate-Next-Offset": told}
+    mesh.gatekeeper.read_failures.append(Response(body=b"", headers=headers))
+    page = await reader.page("orders", 0, 3, 10)
+    assert (page.messages, page.next_offset) == ([], next_offset)

@@ -184,3 +184,8 @@ def test_times_are_rfc_3339_in_utc_with_microseconds(naive):
 )
 def test_times_that_no_calendar_can_write_are_shown_as_the_nearest_that_it_can(event_us, text):
     assert render_time(event_us) == text
+
+
+def test_a_number_beyond_every_double_is_delivered_as_it_was_written():
+    (rendering,) = render_frame(stamped([b'{"n":1e400}']), 0)
+    assert b'"message":{"n":1e400},' in rendering.envelope
