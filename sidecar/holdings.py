@@ -12,7 +12,7 @@ from typing import Any, Final
 from log_format.frame import Frame
 from sidecar.offset_set import OffsetSet, Range, ranges_of
 
-DONE_RANGES_MAX: Final = 10_000
+UNANSWERED_RANGES_MAX: Final = 10_000
 """Acknowledgements without an answer that are kept for after a lost connection. More of them
 only mean that messages are delivered twice, which the promise allows."""
 
@@ -52,7 +52,19 @@ class _Held:
     attempts: dict[int, int]
     given: OffsetSet = field(default_factory=OffsetSet)
     """Delivered, and neither acknowledged nor given back yet."""
+    done: OffsetSet = field(default_factory=OffsetSet)
+    """Processed under an earlier hold; to be acknowledged once the log gives it out again, for
+    what it has not given it does not take."""
     revoked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What becomes of a frame: a delivery, and what to acknowledge at once; both may be nothing."""
+
+    hold: Hold | None
+    delivery: Delivery | None = None
+    done: Sequence[Range] = ()
 
 
 class Holdings:
@@ -102,8 +114,8 @@ class Holdings:
         left = [offset for offset in delivery.offsets if offset in held.given]
         return replace(delivery, offsets=left) if left else None
 
-    def assign(self, control: Mapping[str, Any]) -> tuple[Hold, list[Range]]:
-        """A partition is ours from now on. Also tells what to acknowledge again.
+    def assign(self, control: Mapping[str, Any]) -> Hold:
+        """A partition is ours from now on.
 
         Acknowledgements that had no answer when the connection broke are still true, unless the
         low mark moved back meanwhile: then somebody has sought, and wants them once more.
@@ -114,16 +126,14 @@ class Holdings:
         held = _held(control, int(control["low"]))
         self._held[hold] = held
         self._ordered[partition] = hold
-        again: list[Range] = []
         unanswered = self._unanswered.pop(partition, None)
         if held.low < self._lows.get(partition, 0):
             self._lost.pop(partition, None)
         elif unanswered is not None:
-            again = [each for each in unanswered if each[1] >= held.low]
-            for first, last in again:
-                held.acked.add(first, last)
+            for first, last in unanswered:
+                held.done.add(max(first, held.low), last)
         self._lows[partition] = held.low
-        return hold, again
+        return hold
 
     def lease(self, control: Mapping[str, Any]) -> Hold:
         """The frame that comes next is ours."""
@@ -132,29 +142,41 @@ class Holdings:
         self._lease = hold
         return hold
 
-    def take(self, frame: Frame) -> Delivery | None:
-        """What of a frame is to be delivered; None where nothing is, or it is not ours."""
+    def redeliver(self, control: Mapping[str, Any]) -> None:
+        """The frame that comes next is sent for these offsets alone; they were given back."""
+        hold = self._named(control)
+        held = None if hold is None else self._held.get(hold)
+        if held is None:
+            return
+        for offset in control["offsets"]:
+            held.given.discard(int(offset), int(offset))
+        held.attempts.update(_attempts(control))
+
+    def take(self, frame: Frame) -> Taken:
+        """What of a frame is to be delivered; nothing where it is not ours."""
         stamp, producer = frame.envelope.stamp, frame.envelope.producer
-        if stamp is None:
-            return None
         hold = self._lease or self._ordered.get(producer.partition)
         self._lease = None
         held = None if hold is None else self._held.get(hold)
-        if hold is None or held is None or held.revoked:
-            return None
+        if stamp is None or hold is None or held is None or held.revoked:
+            return Taken(None)
         first, last = stamp.base_offset, stamp.base_offset + producer.count - 1
+        done = held.done.common(max(first, held.low), last)
+        for begin, end in done:
+            held.done.discard(begin, end)
+            self._acknowledged(hold, held, begin, end)
         offsets = _fresh(held, max(first, held.low), last)
-        if not offsets:
-            self._forget_if_empty(hold)
-            return None
         for begin, end in ranges_of(offsets):
             held.given.add(begin, end)
+        self._forget_if_empty(hold)
+        if not offsets:
+            return Taken(hold, None, done)
         attempts = {
             offset: tries
             for offset, tries in held.attempts.items()
             if first <= offset <= last and offset in held.given
         }
-        return Delivery(hold, frame, offsets, attempts)
+        return Taken(hold, Delivery(hold, frame, offsets, attempts), done)
 
     def ack(self, hold: Hold, ranges: Iterable[Range]) -> tuple[Hold, list[Range]]:
         """What of `ranges` may be acknowledged, and under which hold.
@@ -167,13 +189,8 @@ class Holdings:
         if held is None:
             return self._ack_late(hold, ranges)
         taken = [common for first, last in ranges for common in held.given.common(first, last)]
-        unanswered = self._unanswered.setdefault(hold.partition, OffsetSet())
         for first, last in taken:
-            held.acked.add(first, last)
-            held.given.discard(first, last)
-            _drop_attempts(held, first, last)
-            if unanswered.range_count < DONE_RANGES_MAX:
-                unanswered.add(first, last)
+            self._acknowledged(hold, held, first, last)
         self._forget_if_empty(hold)
         return hold, taken
 
@@ -191,10 +208,21 @@ class Holdings:
                 unanswered.add(first, last)
             return hold, []
         held = self._held[current]
+        taken = [again for first, last in done for again in held.given.common(first, last)]
         for first, last in done:
-            held.acked.add(first, last)
-            held.given.discard(first, last)
-        return current, done
+            held.done.add(first, last)
+        for first, last in taken:
+            held.done.discard(first, last)
+            self._acknowledged(current, held, first, last)
+        return current, taken
+
+    def _acknowledged(self, hold: Hold, held: _Held, first: int, last: int) -> None:
+        held.acked.add(first, last)
+        held.given.discard(first, last)
+        _drop_attempts(held, first, last)
+        unanswered = self._unanswered.setdefault(hold.partition, OffsetSet())
+        if unanswered.range_count < UNANSWERED_RANGES_MAX:
+            unanswered.add(first, last)
 
     def nack(self, hold: Hold, offsets: Iterable[int]) -> list[int]:
         """What of `offsets` may be given back under `hold`."""
@@ -218,20 +246,32 @@ class Holdings:
         return taken
 
     def confirmed(self, control: Mapping[str, Any]) -> None:
-        """The log has made acknowledgements durable, up to `low` at least."""
+        """The log has made acknowledgements durable."""
         partition, low = int(control["partition"]), int(control["low"])
         self._lows[partition] = max(low, self._lows.get(partition, 0))
         unanswered = self._unanswered.get(partition)
         if unanswered is not None:
             unanswered.discard(0, low - 1)
+            for first, last in control.get("ranges", ()):
+                unanswered.discard(int(first), int(last))
         hold = self._ordered.get(partition)
         if hold is not None and (held := self._held.get(hold)) is not None:
             held.low = max(held.low, low)
             held.acked.discard(0, held.low - 1)
 
+    @property
+    def all_confirmed(self) -> bool:
+        """True where every acknowledgement is known to be durable, or to have been in vain."""
+        return not any(self._unanswered.values())
+
     def revoke(self, control: Mapping[str, Any]) -> Hold | None:
-        """The partition goes to another member: deliver no more; what is in hand may be ended."""
+        """The partition goes to another member: deliver no more; what is in hand may be ended.
+
+        A lease that is revoked is gone at once.
+        """
         hold = self._named(control)
+        if hold is not None and hold.lease is not None:
+            return hold if self._drop(hold) else None
         held = None if hold is None else self._held.get(hold)
         if hold is None or held is None:
             return None
@@ -273,6 +313,12 @@ class Holdings:
         gone = list(self._held)
         for partition, hold in self._ordered.items():
             self._lost[partition] = hold, self._held[hold].given
+        # A lease never comes back; what was said about it has an answer or was in vain.
+        self._unanswered = {
+            partition: offsets
+            for partition, offsets in self._unanswered.items()
+            if partition in self._ordered
+        }
         self._held.clear()
         self._ordered.clear()
         self._lease = None
@@ -297,8 +343,11 @@ class Holdings:
 
 
 def _held(control: Mapping[str, Any], low: int) -> _Held:
-    attempts = {int(offset): int(tries) for offset, tries in control.get("attempts", {}).items()}
-    return _Held(low, OffsetSet(control.get("acked", ())), attempts)
+    return _Held(low, OffsetSet(control.get("acked", ())), _attempts(control))
+
+
+def _attempts(control: Mapping[str, Any]) -> dict[int, int]:
+    return {int(offset): int(tries) for offset, tries in control.get("attempts", {}).items()}
 
 
 def _fresh(held: _Held, first: int, last: int) -> Sequence[int]:

@@ -10,9 +10,9 @@ import asyncio
 import logging
 import random
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from log_format.frame import Frame
 from sidecar.backoff import Backoff
@@ -21,11 +21,14 @@ from sidecar.errors import GatekeeperRefused, SidecarError, UplinkDown, retry_af
 from sidecar.gateway import Gateway, Unreachable
 from sidecar.holdings import Delivery, Hold, Holdings
 from sidecar.offset_set import OffsetSet, Range
-from sidecar.stream_link import Control, StreamLink
+from sidecar.stream_link import Control, Misunderstood, StreamLink
 from sidecar.topic_stream import Gap, parse_gap
 
 log = logging.getLogger("sidegate.sidecar")
 
+_Item = TypeVar("_Item")
+SAID_MAX: Final = 1_000
+"""Ranges, offsets or attempts that the wire takes in one message."""
 LEASE_MS_DEFAULT: Final = 30_000
 """Of a subscription that does not say."""
 FLUSH_S_MAX: Final = 1.0
@@ -62,7 +65,12 @@ class Paused:
     paused: bool
 
 
-Event = Delivery | Revoked | Gap | Paused | None
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """The session's `definition` is another one now: `push` or `settings` were altered."""
+
+
+Event = Delivery | Revoked | Gap | Paused | Changed | None
 """None stands for a heartbeat, or for a connection that is not back yet."""
 
 
@@ -94,7 +102,6 @@ class MemberSession:
         self._acks: dict[Hold, OffsetSet] = {}
         self._outgoing: deque[Control] = deque()
         self._to_send = asyncio.Event()
-        self._unanswered = 0
         self._answered = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -114,6 +121,8 @@ class MemberSession:
         create = None if membership.create is None else dict(membership.create)
         try:
             await self._open(create)
+        except Misunderstood as error:
+            raise GatekeeperRefused(str(error)) from error
         except Unreachable as error:
             raise UplinkDown(
                 f"no gatekeeper can be reached ({error})", headers=retry_after(1.0)
@@ -180,15 +189,15 @@ class MemberSession:
     def nack(self, hold: Hold, offsets: Iterable[int], delay_ms: int = 0) -> int:
         """Not processed: to be given out again after the delay, with one attempt more."""
         taken = self._holdings.nack(hold, offsets)
-        if taken:
-            self._say("nack", hold, offsets=taken, delay_ms=delay_ms)
+        for piece in _pieces(taken):
+            self._say("nack", hold, offsets=piece, delay_ms=delay_ms)
         return len(taken)
 
     def report(self, hold: Hold, attempts: Mapping[int, int]) -> None:
         """Tries that failed here, to be kept with the cursor for whoever gets it next."""
         taken = self._holdings.failed(hold, attempts)
-        if taken:
-            self._say("attempts", hold, attempts={str(at): n for at, n in taken.items()})
+        for piece in _pieces(list(taken.items())):
+            self._say("attempts", hold, attempts={str(at): tries for at, tries in piece})
 
     def release(self, hold: Hold) -> None:
         """After `Revoked`: nothing more of this hold will be acknowledged."""
@@ -198,7 +207,7 @@ class MemberSession:
 
     async def flush(self) -> None:
         """Wait until everything that was acknowledged is durable, or the connection is lost."""
-        while self._link.connected and (self._acks or self._outgoing or self._unanswered > 0):
+        while self._link.connected and not self._holdings.all_confirmed:
             self._answered.clear()
             await self._answered.wait()
 
@@ -210,8 +219,8 @@ class MemberSession:
 
     def _flush_acks(self) -> None:
         for hold, offsets in self._acks.items():
-            self._outgoing.append({"type": "ack", **hold.names(), "ranges": offsets.ranges()})
-            self._unanswered += 1
+            for ranges in _pieces(offsets.ranges()):
+                self._outgoing.append({"type": "ack", **hold.names(), "ranges": ranges})
         self._acks.clear()
         self._to_send.set()
 
@@ -275,11 +284,13 @@ class MemberSession:
             while True:
                 message = await self._link.receive()
                 if isinstance(message, Frame):
-                    delivery = self._holdings.take(message)
-                    if delivery is None:
+                    taken = self._holdings.take(message)
+                    if taken.hold is not None:
+                        self._acknowledge(taken.hold, taken.done)
+                    if taken.delivery is None:
                         await self._link.consumed(message)
                     else:
-                        self._put(delivery)
+                        self._put(taken.delivery)
                 else:
                     self._note(message)
         finally:
@@ -296,23 +307,27 @@ class MemberSession:
     def _take_in(self, control: Control) -> None:
         match control.get("type"):
             case "assign":
-                hold, again = self._holdings.assign(control)
-                self._acknowledge(hold, again)
+                self._holdings.assign(control)
+            case "redeliver":
+                self._holdings.redeliver(control)
             case "lease":
                 self._holdings.lease(control)
             case "acked":
                 self._holdings.confirmed(control)
-                self._one_answered()
+                self._answered.set()
             case "revoke":
                 self._revoked(control)
             case "fenced":
-                self._one_answered()
+                self._answered.set()
                 fenced = self._holdings.fenced(control)
                 if fenced is not None:
                     self._acks.pop(fenced, None)
                     self._put(Revoked(fenced, may_finish=False))
             case "gap":
                 self._put(parse_gap(control))
+            case "changed":
+                self.definition = dict(control["subscription"])
+                self._put(Changed())
             case "paused" | "resumed" as kind:
                 self.paused = kind == "paused"
                 self._put(Paused(self.paused))
@@ -327,7 +342,9 @@ class MemberSession:
             if isinstance(event, Delivery) and event.hold == hold:
                 self._holdings.undelivered(event)
         may_finish = bool(self._holdings.in_hand(hold))
-        if not may_finish:
+        if hold.lease is not None:
+            self._acks.pop(hold, None)
+        elif not may_finish:
             self.release(hold)
         self._put(Revoked(hold, may_finish=may_finish))
 
@@ -336,15 +353,10 @@ class MemberSession:
             self._acks.setdefault(hold, OffsetSet()).add(first, last)
             self._to_send.set()
 
-    def _one_answered(self) -> None:
-        self._unanswered = max(0, self._unanswered - 1)
-        self._answered.set()
-
     async def _disconnected(self) -> None:
         await self._link.close()
         self._acks.clear()
         self._outgoing.clear()
-        self._unanswered = 0
         self._answered.set()
         # Frames of the lost connection that wait here take credit of no new one.
         self._ready = deque(event for event in self._ready if not isinstance(event, Delivery))
@@ -375,3 +387,7 @@ class MemberSession:
             "subscription": self.membership.subscription,
             "member": self.membership.member,
         }
+
+
+def _pieces(items: list[_Item]) -> Iterator[list[_Item]]:
+    return (items[at : at + SAID_MAX] for at in range(0, len(items), SAID_MAX))

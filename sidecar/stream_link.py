@@ -41,15 +41,27 @@ UNKNOWN_TOPIC_ENDS: Final = frozenset(
 )
 UNKNOWN_SUBSCRIPTION_ENDS: Final = frozenset({"unknown_subscription", "subscription_deleted"})
 CONFLICT_ENDS: Final = frozenset(
-    {"subscription_exists", "not_durable", "topic_mismatch", "conflict", "too_many_subscriptions"}
+    {
+        "subscription_exists",
+        "not_durable",
+        "topic_mismatch",
+        "member_replaced",
+        "too_many_members",
+        "too_many_subscriptions",
+    }
 )
 PERMANENT_ENDS: Final = (
     UNKNOWN_TOPIC_ENDS
     | UNKNOWN_SUBSCRIPTION_ENDS
     | CONFLICT_ENDS
-    | {"denied", "bad_request", "bad_message", "bad_subscription"}
+    | {"denied", "bad_request", "bad_subscription"}
 )
 """Ends after which opening again cannot help."""
+
+
+class Misunderstood(Unreachable):
+    """The other side ended the stream for what was said on it. Opening anew may help, unless it
+    was the opening itself."""
 
 
 class StreamLink:
@@ -181,4 +193,5 @@ def stream_end(control: Control) -> SidecarError | Unreachable:
         return OverQuota(detail, headers=retry_after(1.0))
     if code in PERMANENT_ENDS:
         return GatekeeperRefused(f"the stream was ended: {code}: {detail}")
-    return Unreachable(f"{code}: {detail}", sent=True)
+    kind = Misunderstood if code == "bad_message" else Unreachable
+    return kind(f"{code}: {detail}", sent=True)

@@ -242,6 +242,7 @@ class FakeSubscription:
         """Take acknowledgements without a word, as a link that breaks before the answer does."""
         self._sent: dict[int, set[int]] = {}
         self._leased: dict[int, tuple[int, set[int]]] = {}
+        self._nacked: set[tuple[int, int]] = set()
 
     async def serve(self, socket: web.WebSocketResponse, opening: dict[str, Any]) -> None:
         self.openings.append(opening)
@@ -254,9 +255,9 @@ class FakeSubscription:
                 "subscription": self.definition,
             }
         )
+        self._sent = {partition: set() for partition in self.low}
         if self.definition["mode"] == "ordered":
             await self.assign_all()
-        self._sent = {partition: set() for partition in self.low}
         feeding = asyncio.create_task(self._feed(socket))
         try:
             async for message in socket:
@@ -313,6 +314,7 @@ class FakeSubscription:
             case "nack":
                 for offset in said["offsets"]:
                     self._sent[said["partition"]].discard(offset)
+                    self._nacked.add((said["partition"], offset))
                     self._tried(said["partition"], offset)
             case "attempts":
                 for offset, tries in said["attempts"].items():
@@ -332,12 +334,24 @@ class FakeSubscription:
             await socket.send_json({"type": "fenced", "partition": partition, **kept})
             return
         for first, last in said["ranges"]:
+            for each in range(first, last + 1):
+                known = self._sent[partition] | self.acked[partition]
+                if each >= self.low[partition] and each not in known:
+                    detail = f"{each} was not given"
+                    await socket.send_json({"type": "end", "code": "bad_message", "detail": detail})
+                    await socket.close()
+                    return
             self.acked[partition] |= set(range(first, last + 1))
         while self.low[partition] in self.acked[partition]:
             self.acked[partition].discard(self.low[partition])
             self.low[partition] += 1
         await socket.send_json(
-            {"type": "acked", "partition": partition, "low": self.low[partition]}
+            {
+                "type": "acked",
+                "partition": partition,
+                "low": self.low[partition],
+                "ranges": said["ranges"],
+            }
         )
 
     async def _feed(self, socket: web.WebSocketResponse) -> None:
@@ -387,6 +401,19 @@ class FakeSubscription:
                         for each in due
                         if (partition, each) in self.attempts
                     },
+                }
+            )
+        elif again := {each for each in due if (partition, each) in self._nacked}:
+            self._nacked -= {(partition, each) for each in again}
+            await socket.send_json(
+                {
+                    "type": "redeliver",
+                    "partition": partition,
+                    "generation": self.generation,
+                    "first_offset": base,
+                    "count": frame.envelope.producer.count,
+                    "offsets": sorted(again),
+                    "attempts": {str(each): self.attempts[partition, each] for each in again},
                 }
             )
         await socket.send_bytes(whole)

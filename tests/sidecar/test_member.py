@@ -7,7 +7,7 @@ import pytest
 from sidecar.backoff import Backoff
 from sidecar.errors import UnknownSubscription, UplinkDown
 from sidecar.holdings import Delivery
-from sidecar.member import MemberSession, Membership, Paused, Revoked
+from sidecar.member import Changed, MemberSession, Membership, Paused, Revoked
 from sidecar.topic_stream import Gap
 
 CREATE = {"topic": "orders", "from": "earliest"}
@@ -122,7 +122,7 @@ async def test_acknowledgements_that_the_loss_swallowed_are_said_again(mesh, sid
     await until(lambda: acked(session))
     session.fake.silent_acks = False
     await mesh.gatekeeper.cut_streams()
-    await next_of(events, Revoked)
+    # Its hold had nothing in hand any more, so that nobody is told of the loss.
     await until(lambda: session.fake.low == {0: 1})
     await publish(sidecar, 1)
     assert list((await next_of(events, Delivery)).offsets) == [1]
@@ -275,6 +275,14 @@ async def test_pauses_and_gaps_are_passed_on(sidecar, join):
         type="gap", partition=0, first_offset=0, next_offset=5, code="expired", detail="old"
     )
     assert await next_of(events, Gap) == Gap(0, 0, 5, "expired", "old")
+
+
+async def test_new_settings_are_told(sidecar, join):
+    session = await join()
+    events = session.events()
+    await session.fake.say(type="changed", subscription={"name": "mailer", "settings": {"a": 1}})
+    assert await next_of(events, Changed) == Changed()
+    assert session.definition["settings"] == {"a": 1}
 
 
 async def test_a_message_that_makes_no_sense_costs_the_connection_only(sidecar, join):

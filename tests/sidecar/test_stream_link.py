@@ -12,7 +12,7 @@ from sidecar.errors import (
     UnknownTopic,
 )
 from sidecar.gateway import Unreachable
-from sidecar.stream_link import StreamLink, parse_control, stream_end
+from sidecar.stream_link import Misunderstood, StreamLink, parse_control, stream_end
 
 OPENING = {"topic": "orders", "partitions": None, "from": "earliest"}
 
@@ -78,6 +78,10 @@ def test_what_is_no_object_is_no_control_message(text):
         ("subscription_deleted", UnknownSubscription),
         ("subscription_exists", SubscriptionConflict),
         ("not_durable", SubscriptionConflict),
+        ("member_replaced", SubscriptionConflict),
+        ("bad_message", Misunderstood),
+        ("lease_expired", Unreachable),
+        ("subscription_changed", Unreachable),
         ("draining", Unreachable),
         ("token_expired", Unreachable),
         ("", Unreachable),
