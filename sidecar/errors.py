@@ -37,6 +37,16 @@ class BadQuery(SidecarError):
         super().__init__(f"{name}: {problem}", members={"field": name})
 
 
+class BadFilter(SidecarError):
+    """A filter that is no expression of truth; the members say where it goes wrong."""
+
+    def __init__(self, problem: str, line: int, column: int) -> None:
+        super().__init__(
+            f"filter: {problem}, at line {line}, column {column}",
+            members={"field": "filter", "line": line, "column": column},
+        )
+
+
 class ForeignCaller(SidecarError):
     """A request that a web page of another site caused, not the sidecar's own app."""
 

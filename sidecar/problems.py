@@ -6,6 +6,7 @@ from hosting.problems import Problem, ProblemTable
 from sidecar.errors import (
     BadAppToken,
     BadBody,
+    BadFilter,
     BadMessage,
     BadQuery,
     BeingRetried,
@@ -34,6 +35,7 @@ PROBLEMS: Final = ProblemTable(
         BadMessage: Problem(400, "bad_message", "Not a message that can be published"),
         BadBody: Problem(400, "bad_body", "The body cannot be understood"),
         BadQuery: Problem(400, "bad_parameter", "A parameter cannot be understood"),
+        BadFilter: Problem(400, "bad_filter", "The filter cannot be understood"),
         ForeignCaller: Problem(403, "foreign_caller", "Only this sidecar's own app may call"),
         NotRegistered: Problem(403, "not_registered", "Publishers must register first"),
         BadAppToken: Problem(401, "bad_app_token", "The app's token is missing or wrong"),
