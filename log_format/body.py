@@ -157,6 +157,21 @@ def _little(numbers: "array[int]") -> bytes:
 def decode_body(body: bytes | memoryview) -> Columns:
     """Read an uncompressed body, or raise BadBody; no offset is used before it is checked."""
     view = memoryview(body)
+    count, entries = read_directory(view)
+    event_us = _ints(_slice(view, entries[0][2], count * 8, "event times"), "q")
+    columns = {
+        name: _decode_column(view, name, count, entry)
+        for name, entry in zip(COLUMNS, entries[1:], strict=True)
+    }
+    return Columns(count, event_us, **columns)
+
+
+def read_directory(view: memoryview) -> tuple[int, list[tuple[int, int, int, int]]]:
+    """The count and, per column, where validity, offsets and data begin and how long the data is.
+
+    For readers that map columns by themselves: only what is returned here was checked, and every
+    position must still be held against the body's length.
+    """
     if len(view) < DIRECTORY_BYTES:
         raise BadBody(f"{len(view)} bytes are too few for the column directory")
     count, reserved = _HEAD.unpack_from(view)
@@ -167,12 +182,7 @@ def decode_body(body: bytes | memoryview) -> Columns:
     entries = list(_ENTRY.iter_unpack(view[_HEAD.size : DIRECTORY_BYTES]))
     if entries[0][:2] != (0, 0) or entries[0][3] != count * 8:
         raise BadBody("the event times have a wrong directory entry")
-    event_us = _ints(_slice(view, entries[0][2], count * 8, "event times"), "q")
-    columns = {
-        name: _decode_column(view, name, count, entry)
-        for name, entry in zip(COLUMNS, entries[1:], strict=True)
-    }
-    return Columns(count, event_us, **columns)
+    return count, entries
 
 
 def _decode_column(

