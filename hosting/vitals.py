@@ -42,8 +42,11 @@ class _Vitals(Collector):
         ready = self._service.readiness().ready
         yield GaugeMetricFamily("sidegate_ready", "1 while /readyz answers 200.", value=ready)
         if self._contexts is not None:
-            yield GaugeMetricFamily(
-                "sidegate_certificate_expires_timestamp_seconds",
-                "When the service's own certificate ends.",
-                value=self._contexts.leaf.not_after.timestamp(),
-            )
+            leaf = self._contexts.leaf
+            for name, text, moment in (
+                ("begins", "When the service's own certificate began.", leaf.not_before),
+                ("expires", "When the service's own certificate ends.", leaf.not_after),
+            ):
+                yield GaugeMetricFamily(
+                    f"sidegate_certificate_{name}_timestamp_seconds", text, value=moment.timestamp()
+                )

@@ -98,6 +98,7 @@ class StatusCollector(Collector):
             ("spool_batches", "Batches on disk that are not settled.", outbox.records),
             ("spool_messages", "Messages in those batches.", outbox.messages),
             ("spool_bytes", "Bytes of the spool on disk.", outbox.bytes_used),
+            ("spool_limit_bytes", "Bytes that the spool may take.", outbox.bytes_max),
             ("spool_oldest_age_seconds", "Age of the oldest on disk alone.", status.spool_age_s),
             ("rejects_batches", "Refused batches that were kept.", status.rejects.count),
         )

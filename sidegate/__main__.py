@@ -43,6 +43,7 @@ COMMANDS = {
     "service": Entry(
         "sidegate.commands.service:service", "Add services to the development mesh, and list them."
     ),
+    "health": Entry("sidegate.commands.health:health", "Ask one service whether it is ready."),
     "core": Entry("sidegate.commands.serve:core", "Run the central log."),
     "gatekeeper": Entry("sidegate.commands.serve:gatekeeper", "Run a gatekeeper."),
     "sidecar": Entry("sidegate.commands.serve:sidecar", "Run a sidecar."),

@@ -30,12 +30,16 @@ BACKDATED = timedelta(minutes=5)
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """Who a certificate speaks for: one SPIFFE id, and as server, as client, or as both."""
+    """Who a certificate speaks for: one SPIFFE id, and as server, as client, or as both.
+
+    A server is found at this machine's loopback addresses, and at `hosts` besides.
+    """
 
     name: str
     spiffe_id: str
     server: bool
     client: bool
+    hosts: tuple[str, ...] = ()
 
 
 def new_key() -> bytes:
@@ -69,7 +73,7 @@ def issue_leaf(
     names: list[x509.GeneralName] = [x509.UniformResourceIdentifier(leaf.spiffe_id)]
     usages: list[x509.ObjectIdentifier] = []
     if leaf.server:
-        names.append(x509.DNSName("localhost"))
+        names += [x509.DNSName(host) for host in ("localhost", *leaf.hosts)]
         names.append(x509.IPAddress(ipaddress.IPv4Address("127.0.0.1")))
         names.append(x509.IPAddress(ipaddress.IPv6Address("::1")))
         usages.append(ExtendedKeyUsageOID.SERVER_AUTH)
@@ -108,6 +112,7 @@ def leaf_is_usable(
     last_day = certificate.not_valid_after_utc - LEAF_RENEWED_BEFORE_END
     return (
         names.get_values_for_type(x509.UniformResourceIdentifier) == [leaf.spiffe_id]
+        and set(leaf.hosts) <= set(names.get_values_for_type(x509.DNSName))
         and certificate.public_key() == _private_key(key_pem).public_key()
         and certificate.not_valid_before_utc <= now <= last_day
     )

@@ -86,7 +86,9 @@ class State:
         self._make_once("keys/gatekeeper-signing.pem", _ed25519_key)
         self._make_once("keys/issuer.json", _issuer_keys)
 
-    def make_certificates(self, now: datetime) -> list[str]:
+    def make_certificates(
+        self, now: datetime, leaves: Iterable[ca.Leaf] = documents.LEAVES
+    ) -> list[str]:
         """Issue what is missing or about to run out; the names of what was issued."""
         issued = []
         root_key = self._make_once("ca/ca.key", ca.new_key)
@@ -95,7 +97,7 @@ class State:
             write_private(root_file, ca.issue_root(root_key, now))
             issued.append("ca")
         root = root_file.read_bytes()
-        for leaf in (*documents.LEAVES, *(service.leaf for service in self.services())):
+        for leaf in (*leaves, *(service.leaf for service in self.services())):
             key = self._make_once(f"certs/{leaf.name}.key", ca.new_key)
             file = self.root / "certs" / f"{leaf.name}.pem"
             if not file.exists() or not ca.leaf_is_usable(root, leaf, key, file.read_bytes(), now):

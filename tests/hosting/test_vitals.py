@@ -25,8 +25,10 @@ async def test_the_certificate_that_is_in_use_tells_its_end(authority: Any) -> N
     contexts = ReloadingContexts(authority.issue("server", "spiffe://example.org/core"))
     registry = new_registry()
     add_vitals(registry, Service("core"), contexts)
-    found = registry.get_sample_value("sidegate_certificate_expires_timestamp_seconds")
-    assert found == contexts.leaf.not_after.timestamp()
+    begins = registry.get_sample_value("sidegate_certificate_begins_timestamp_seconds")
+    expires = registry.get_sample_value("sidegate_certificate_expires_timestamp_seconds")
+    assert begins == contexts.leaf.not_before.timestamp()
+    assert expires == contexts.leaf.not_after.timestamp()
 
 
 async def test_a_service_without_a_certificate_tells_of_none() -> None:

@@ -1,0 +1,27 @@
+"""`sidegate health`: ask one service whether it is ready. For health checks in images without curl."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from sidegate.development.probe import Probe
+
+
+@click.command()
+@click.argument("url")
+@click.option(
+    "--ca",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    help="The certificate authority of an https address.",
+)
+def health(url: str, ca: Path | None) -> None:
+    """Ask the service at URL, such as http://127.0.0.1:7444, whether it is ready.
+
+    Exit code 0 if it is; 1 with the checks that fail if it is not, or if nothing answers.
+    """
+    verdict = Probe(url.rstrip("/"), ca).ask()
+    if not verdict.ready:
+        raise click.ClickException(verdict.reason)
+    click.echo("ready")
