@@ -1,4 +1,4 @@
-"""`sidegate health`: ask one service whether it is ready. For health checks in images without curl."""
+"""`sidegate health`: ask one service whether it is ready, as an image's health check does."""
 
 from __future__ import annotations
 

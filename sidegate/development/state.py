@@ -28,6 +28,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from joserfc.jwk import ECKey
 
 from sidegate.development import addresses, ca, documents, generated
+from sidegate.development.ca import Leaf
 from sidegate.development.services import AddedService, read_registry, write_registry
 
 FOLDERS = ("ca", "certs", "keys", "data", "data/core", "data/gatekeeper", "data/sidecar", "run")
@@ -87,7 +88,7 @@ class State:
         self._make_once("keys/issuer.json", _issuer_keys)
 
     def make_certificates(
-        self, now: datetime, leaves: Iterable[ca.Leaf] = documents.LEAVES
+        self, now: datetime, leaves: Iterable[Leaf] = documents.LEAVES
     ) -> list[str]:
         """Issue what is missing or about to run out; the names of what was issued."""
         issued = []

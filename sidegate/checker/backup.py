@@ -1,0 +1,96 @@
+"""A copy of a core's data folder that is as good as a crash: taken while the core writes.
+
+What is copied only grows, or is replaced whole, so a copy in the right order is a state that the
+core could have been killed in, and it recovers from it as from a crash. The order:
+
+1. the control log, whose cursors must not be ahead of the messages that are copied after it;
+2. the tree with its signed checkpoints, which must not cover leaves that are copied after it;
+3. the segments that were there when the copying began, oldest first. The last of them may grow
+   meanwhile; nothing behind it is copied, so that its end is the copy's end.
+
+Indexes are left out: the core makes them anew. May import `log_format` only.
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from log_format.layout import parse_segment_name
+
+CONTROL: Final = "control"
+TREE: Final = "tree"
+
+
+class CannotBackUpError(Exception):
+    """Nothing was copied, or not all of it; the sentence says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """What was copied."""
+
+    files: int
+    bytes: int
+
+
+def back_up(source: Path, target: Path, progress: Callable[[int], None]) -> Backup:
+    """Copy the core's data folder `source` to `target`, which must not hold anything yet."""
+    if not _segments(source):
+        raise CannotBackUpError(f"{source} holds no log; name the core's `data` folder")
+    if target.exists() and any(target.iterdir()):
+        raise CannotBackUpError(f"{target} is not empty; name a new folder")
+    planned = [*_control(source), *_tree(source), *_segments(source)]
+    copied = [_copy(source / name, target / name, progress) for name in planned]
+    for folder in sorted({(target / name).parent for name in planned} | {target}):
+        _sync(folder)
+    return Backup(len(copied), sum(copied))
+
+
+def bytes_to_copy(source: Path) -> int:
+    """About how many bytes a backup will have."""
+    names = [*_control(source), *_tree(source), *_segments(source)]
+    return sum((source / name).stat().st_size for name in names)
+
+
+def _segments(folder: Path) -> list[Path]:
+    try:
+        names = sorted(path.name for path in folder.iterdir())
+    except OSError as error:
+        raise CannotBackUpError(f"{folder} can't be read: {error.strerror}") from error
+    return [Path(name) for name in names if parse_segment_name(name) is not None]
+
+
+def _control(source: Path) -> list[Path]:
+    folder = source / CONTROL
+    return [Path(CONTROL) / name for name in _segments(folder)] if folder.is_dir() else []
+
+
+def _tree(source: Path) -> Iterator[Path]:
+    for folder, _, names in os.walk(source / TREE):
+        for name in sorted(names):
+            yield (Path(folder) / name).relative_to(source)
+
+
+def _copy(source: Path, target: Path, progress: Callable[[int], None]) -> int:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with source.open("rb") as reading, target.open("xb") as writing:
+            shutil.copyfileobj(reading, writing, 1024 * 1024)
+            writing.flush()
+            os.fsync(writing.fileno())
+            size = writing.tell()
+    except OSError as error:
+        raise CannotBackUpError(f"{error.filename or target}: {error.strerror}") from error
+    progress(size)
+    return size
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
