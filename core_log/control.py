@@ -29,12 +29,10 @@ from core_log.control_state import (
 )
 from core_log.embedded import EmbeddedEngine
 from core_log.files import Files
-from core_log.log_errors import Damaged, DiskFull, LogError, LogFailed
+from core_log.log_errors import Damaged, LogError
 from core_log.options import MIB, LogOptions, Retention
-from core_log.results import Refused
-from log_format.body import encode_body
-from log_format.frame import Frame, decode_frame, encode_frame
-from log_format.parts import Producer
+from core_log.records import append_records, chunks, read_frames, record_frame
+from log_format.frame import Frame
 
 log = logging.getLogger("sidegate.core")
 
@@ -43,7 +41,6 @@ SNAPSHOTS_TOPIC: Final = "_control.snapshots"
 
 HISTORY_BYTES: Final = 256 * MIB
 """Records kept behind the snapshot, for whoever asks who changed what: years of changes."""
-READ_BYTES: Final = 4 * MIB
 
 _END: Final = b"end"
 
@@ -70,10 +67,6 @@ class Snapshots:
 
 class ControlDamaged(Exception):
     """The control log can't be read and no snapshot stands in for what is lost."""
-
-
-class ControlFailed(LogFailed):
-    """A change could not be made durable; it did not happen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +163,7 @@ class ControlLog:
                 return self._state
             now_us = self._clock.now_us()
             records = [encode_record(Record(fact, now_us, cause)) for fact in facts]
-            await self._append(control_frame(RECORDS_TOPIC, records, now_us))
+            await append_records(self._engine, record_frame(RECORDS_TOPIC, records, now_us))
             self._state = apply(self._state, facts)
             changed, self._changed = self._changed, self._changed.get_loop().create_future()
             changed.set_result(None)
@@ -178,12 +171,6 @@ class ControlLog:
             if self._since_snapshot >= self._snapshots.records:
                 await self._snapshot()
             return self._state
-
-    async def _append(self, *frames: Frame) -> None:
-        for outcome in await self._engine.append(frames):
-            if isinstance(outcome, Refused):
-                kind = DiskFull if outcome.code == DiskFull.code else ControlFailed
-                raise kind(outcome.detail, outcome.members)
 
     async def _snapshot(self) -> None:
         """Write a snapshot. The change that brought it about is durable whatever happens here."""
@@ -201,12 +188,12 @@ class ControlLog:
         facts = list(snapshot(self._state, now_us=now_us))
         records = (encode_record(Record(fact, now_us)) for fact in facts)
         frames = [
-            control_frame(SNAPSHOTS_TOPIC, chunk, now_us, key=key)
-            for chunk in _chunks(records, self._snapshots.frame_bytes)
+            record_frame(SNAPSHOTS_TOPIC, chunk, now_us, key=key)
+            for chunk in chunks(records, self._snapshots.frame_bytes)
         ]
         end = orjson.dumps({"next_offset": self._engine.end_offset(RECORDS_TOPIC, 0)})
-        frames.append(control_frame(SNAPSHOTS_TOPIC, [end], now_us, key=key, identity=_END))
-        await self._append(*frames)
+        frames.append(record_frame(SNAPSHOTS_TOPIC, [end], now_us, key=key, identity=_END))
+        await append_records(self._engine, *frames)
         # What a restart would know: without what the snapshot has let go.
         self._state = apply(EMPTY, facts)
         self._snapshot_first = first
@@ -218,11 +205,11 @@ async def _load_snapshot(engine: EmbeddedEngine) -> _Loaded:
     end = engine.end_offset(SNAPSHOTS_TOPIC, 0)
     try:
         while end > engine.start_offset(SNAPSHOTS_TOPIC, 0):
-            columns = (await _read(engine, SNAPSHOTS_TOPIC, end - 1, end))[-1].columns()
+            columns = (await read_frames(engine, SNAPSHOTS_TOPIC, end - 1, end))[-1].columns()
             first = int(columns.key[columns.count - 1] or b"")
             if columns.id[columns.count - 1] == _END:
                 marker = orjson.loads(columns.value[columns.count - 1] or b"")
-                frames = await _read(engine, SNAPSHOTS_TOPIC, first, end - 1)
+                frames = await read_frames(engine, SNAPSHOTS_TOPIC, first, end - 1)
                 return _Loaded(apply(EMPTY, _facts(frames)), int(marker["next_offset"]), first)
             end = first
     except Damaged as error:
@@ -240,7 +227,7 @@ async def _replay(engine: EmbeddedEngine, loaded: _Loaded) -> ControlState:
         )
     end = engine.end_offset(RECORDS_TOPIC, 0)
     try:
-        frames = await _read(engine, RECORDS_TOPIC, loaded.next_offset, end)
+        frames = await read_frames(engine, RECORDS_TOPIC, loaded.next_offset, end)
     except Damaged as error:
         raise ControlDamaged(
             f"{error}; without these records topics and revocations would be forgotten: "
@@ -249,51 +236,7 @@ async def _replay(engine: EmbeddedEngine, loaded: _Loaded) -> ControlState:
     return apply(loaded.state, _facts(frames))
 
 
-async def _read(engine: EmbeddedEngine, topic: str, first: int, end: int) -> list[Frame]:
-    """All frames with offsets from `first` up to `end`, which is where a frame begins."""
-    frames: list[Frame] = []
-    while first < end:
-        result = await engine.read(topic, 0, first, READ_BYTES)
-        frames += [decode_frame(frame) for frame in result.frames]
-        first = result.next_offset
-    # A read gives whatever fits, also beyond the end that was asked for.
-    return [frame for frame in frames if _base_offset(frame) < end]
-
-
-def _base_offset(frame: Frame) -> int:
-    stamp = frame.envelope.stamp
-    return 0 if stamp is None else stamp.base_offset
-
-
 def _facts(frames: Iterable[Frame]) -> Iterator[Fact]:
     for frame in frames:
         for value in frame.columns().value:
             yield decode_record(value or b"").fact
-
-
-def control_frame(
-    topic: str,
-    records: Sequence[bytes],
-    now_us: int,
-    *,
-    key: bytes | None = None,
-    identity: bytes | None = None,
-) -> Frame:
-    """Records as a frame of the control log: nobody's but the core's own, without provenance."""
-    count = len(records)
-    body = encode_body([now_us] * count, records, keys=[key] * count, ids=[identity] * count)
-    producer = Producer(topic, 0, 0, 0, 0, count, now_us, now_us, bytes(32))
-    return decode_frame(encode_frame(producer, body))
-
-
-def _chunks(records: Iterable[bytes], bytes_max: int) -> Iterator[list[bytes]]:
-    chunk: list[bytes] = []
-    size = 0
-    for record in records:
-        if chunk and size + len(record) > bytes_max:
-            yield chunk
-            chunk, size = [], 0
-        chunk.append(record)
-        size += len(record)
-    if chunk:
-        yield chunk

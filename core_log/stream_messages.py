@@ -92,7 +92,7 @@ def _open(fields: Fields) -> Open:
     return Open(
         topic,
         _partitions(fields),
-        _start(fields),
+        take_start(fields, "from"),
         fields.integer("credit_bytes", 0, least=0, most=CREDIT_BYTES_MAX),
     )
 
@@ -111,19 +111,20 @@ def _partitions(fields: Fields) -> tuple[int, ...] | None:
     return tuple(dict.fromkeys(value))
 
 
-def _start(fields: Fields) -> Start:
-    value = fields.raw("from")
+def take_start(fields: Fields, key: str) -> Start:
+    """A place to begin; absent and null are the latest."""
+    value = fields.raw(key)
     if value == "earliest":
         return "earliest"
     if value is None or value == "latest":
         return "latest"
     if isinstance(value, Mapping) and len(value) == 1:
-        inner = fields.nested("from")
+        inner = fields.nested(key)
         if inner is not None and "offsets" in inner:
             return FromOffsets(_offsets(inner))
         if inner is not None and "time_us" in inner:
             return FromTime(inner.integer("time_us", 0, least=0))
-    fields.problem("from", 'must be "earliest", "latest", {"offsets": {…}} or {"time_us": N}')
+    fields.problem(key, 'must be "earliest", "latest", {"offsets": {…}} or {"time_us": N}')
     return "latest"
 
 

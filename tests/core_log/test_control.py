@@ -15,7 +15,6 @@ from core_log.control import (
     ControlDamaged,
     ControlLog,
     Snapshots,
-    control_frame,
 )
 from core_log.control_state import (
     BadRecord,
@@ -29,6 +28,7 @@ from core_log.control_state import (
 from core_log.embedded import EmbeddedEngine
 from core_log.log import Log
 from core_log.options import Retention
+from core_log.records import record_frame
 from core_log.revocations import KEPT_AFTER_END_US, Revocation
 from core_log.topics import Definition, Topic, UnknownTopic
 from log_format.frame import decode_frame
@@ -176,7 +176,7 @@ async def test_a_snapshot_without_its_marker_is_passed_over(
     whole = await engine.read(SNAPSHOTS_TOPIC, 0, 0, 10**7)
     records = [value or b"" for value in decode_frame(whole.frames[0]).columns().value]
     for _ in range(2):
-        torn = control_frame(SNAPSHOTS_TOPIC, records[:2], 1, key=b"%d" % first)
+        torn = record_frame(SNAPSHOTS_TOPIC, records[:2], 1, key=b"%d" % first)
         await engine.append([torn])
     await engine.close()
     assert (await open_control()).state == state
@@ -197,7 +197,7 @@ async def test_a_record_of_a_newer_version_keeps_the_log_closed(
     open_control: Open, tmp_path: Path
 ) -> None:
     engine = await EmbeddedEngine.open(tmp_path, SMALL, on_failure=lambda error: None)
-    await engine.append([control_frame(RECORDS_TOPIC, [b'{"record":"planet","at_us":1}'], 1)])
+    await engine.append([record_frame(RECORDS_TOPIC, [b'{"record":"planet","at_us":1}'], 1)])
     await engine.close()
     with pytest.raises(BadRecord, match="newer version"):
         await open_control()

@@ -1,0 +1,91 @@
+"""What a subscription may be, and what create and alter decide."""
+
+from dataclasses import replace
+
+import pytest
+
+from core_log.stream_messages import FromOffsets
+from core_log.subscriptions import (
+    OWNER_SUBSCRIPTIONS_MAX,
+    SUBSCRIPTIONS_MAX,
+    Alteration,
+    NotDurable,
+    Subscription,
+    SubscriptionChanged,
+    SubscriptionExists,
+    TooManySubscriptions,
+    Wanted,
+    alter,
+    check_version,
+    compare,
+    create,
+    mode_of,
+)
+from core_log.topics import Definition, Topic
+
+ORDERS = Topic(Definition("orders", partitions=2), 1, 1, (0, 5))
+WANTED = Wanted("mailer", "orders")
+
+
+def make(wanted: Wanted = WANTED, *, of_owner: int = 0, of_all: int = 0) -> Subscription:
+    return create(
+        wanted, "billing", ORDERS, lows=(3,), of_owner=of_owner, of_all=of_all, now_us=9, version=4
+    )
+
+
+def test_a_new_subscription_has_its_version_as_its_id_for_life() -> None:
+    made = make()
+    assert (made.id, made.version, made.key, made.mode) == (4, 4, ("billing", "mailer"), "ordered")
+    altered = alter(made, Alteration(push=True), if_version=4, version=9)
+    assert altered == replace(made, push=True, version=9)
+
+
+@pytest.mark.parametrize(
+    ("delivery", "wanted", "mode"),
+    [("broadcast", None, "ordered"), ("fcfs", None, "fcfs"), ("fcfs", "ordered", "ordered")],
+)
+def test_the_topic_suggests_the_mode(delivery: str, wanted: str | None, mode: str) -> None:
+    topic = replace(ORDERS, definition=replace(ORDERS.definition, delivery=delivery))
+    assert mode_of(replace(WANTED, mode=wanted), topic) == mode
+
+
+def test_a_memory_topic_can_not_be_subscribed_to_durably() -> None:
+    topic = replace(ORDERS, definition=replace(ORDERS.definition, storage="memory"))
+    with pytest.raises(NotDurable, match="stores nothing"):
+        mode_of(WANTED, topic)
+
+
+def test_partitions_that_came_later_begin_with_their_first_message() -> None:
+    assert [make().low(partition, ORDERS) for partition in (0, 1)] == [3, 5]
+
+
+def test_the_same_again_is_no_change_and_another_is_refused_with_what_differs() -> None:
+    compare(make(), WANTED, ORDERS)
+    compare(replace(make(), paused=True), WANTED, ORDERS)
+    other = replace(WANTED, start=FromOffsets({0: 1}), lease_ms=2000, settings=b'{"a":1}')
+    with pytest.raises(SubscriptionExists) as caught:
+        compare(make(), other, ORDERS)
+    assert caught.value.members["differs"] == ["from", "lease_ms", "settings"]
+
+
+@pytest.mark.parametrize(
+    ("of_owner", "of_all", "whose"),
+    [(OWNER_SUBSCRIPTIONS_MAX, 0, "billing has 1000"), (0, SUBSCRIPTIONS_MAX, "this core has")],
+)
+def test_subscriptions_are_limited_for_each_and_for_all(
+    of_owner: int, of_all: int, whose: str
+) -> None:
+    with pytest.raises(TooManySubscriptions, match=whose):
+        make(of_owner=of_owner, of_all=of_all)
+
+
+def test_an_alteration_of_nothing_is_none() -> None:
+    assert alter(make(), Alteration(), if_version=None, version=9) is None
+    assert alter(make(), Alteration(mode="ordered", paused=False), if_version=4, version=9) is None
+
+
+def test_another_version_than_the_callers_is_refused() -> None:
+    with pytest.raises(SubscriptionChanged) as caught:
+        alter(make(), Alteration(push=True), if_version=3, version=9)
+    assert caught.value.members["version"] == 4
+    check_version(make(), None)
