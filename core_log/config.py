@@ -92,6 +92,8 @@ class CoreConfig:
     """User ids that gatekeepers run as, where they connect over a Unix socket."""
     auto_create_topics: bool = False
     """Make a topic on its first publish or subscribe: for development."""
+    signing_key: Path | None = None
+    """Ed25519 in PEM, mode 0600: it signs the log's checkpoints."""
     log: LogConfig = field(default_factory=LogConfig)
     limits: LimitsConfig = field(default_factory=LimitsConfig)
     environment: Environment = "production"

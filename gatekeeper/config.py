@@ -12,7 +12,9 @@ from typing import Literal
 
 from hosting.environment import Environment, development_identity_problems
 from hosting.units import Address, ByteSize, Seconds
+from log_format.errors import BadField
 from log_format.limits import NAME_BYTES_MAX
+from log_format.note import check_key_name
 
 KEEPALIVE_S_MAX = 15.0
 """aiohttp's own default is an hour; a caller who drips headers would hold a socket that long."""
@@ -53,6 +55,8 @@ class CoreConfig:
     url: str | None = None
     unix: Path | None = None
     spiffe_id: str | None = None
+    public_key: Path | None = None
+    """The core's vkey, which signs its checkpoints. Without it this gatekeeper is no witness."""
     connect_timeout: Seconds = 5.0
     answer_timeout: Seconds = 30.0
     """Longest wait for an answer: a core that syncs a slow disk needs seconds, never a minute."""
@@ -161,6 +165,26 @@ class AuditConfig:
 
 
 @dataclass(frozen=True)
+class WitnessConfig:
+    """How the gatekeeper watches the core's tree; see `gatekeeper/witness.py`."""
+
+    on_fork: Literal["refuse", "alarm"] = "refuse"
+    """Where the core's tree does not extend the last one: refuse appends, or raise the alarm only.
+    Whoever goes on writes into a log whose past somebody may have changed."""
+    interval: Seconds = 0.5
+    """How often the core is asked: it signs a checkpoint every second under load."""
+    silence_max: Seconds = 60.0
+    """How long a core that answers may show no acceptable checkpoint before that is an alarm."""
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """A watch that never looks is none."""
+        if not 0.05 <= self.interval <= 60:
+            yield "interval", "must be from 50ms to 60s"
+        if self.silence_max < self.interval:
+            yield "silence_max", "must be at least the interval"
+
+
+@dataclass(frozen=True)
 class GatekeeperConfig:
     """`gatekeeper.yaml`."""
 
@@ -180,6 +204,7 @@ class GatekeeperConfig:
     audit_failure: Literal["closed", "count"] = "closed"
     limits: LimitsConfig = field(default_factory=LimitsConfig)
     audit: AuditConfig = field(default_factory=AuditConfig)
+    witness: WitnessConfig = field(default_factory=WitnessConfig)
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """What no single field can tell."""
@@ -187,6 +212,11 @@ class GatekeeperConfig:
             yield "trust_domains", "name at least one trust domain and its bundle"
         if not 1 <= len(self.id.encode()) <= NAME_BYTES_MAX:
             yield "id", f"must have 1 to {NAME_BYTES_MAX} bytes"
+        elif self.core.public_key is not None:
+            try:
+                check_key_name(self.id)
+            except BadField as error:
+                yield "id", f"is also the witness's name: {error}"
         if self.listen.is_unix:
             yield "listen", "must be host:port; the gatekeeper serves mTLS over TCP"
         if not self.admin.is_unix and not _is_loopback(self.admin.host):

@@ -103,3 +103,8 @@ class CoreUnavailable(Retryable):
 
 class AuditUnavailable(Retryable):
     """The decision log can't be written and the configuration says to fail closed."""
+
+
+class LogForked(Retryable):
+    """The core shows a tree that does not extend the last one, and the configuration says to refuse
+    appends."""

@@ -12,6 +12,7 @@ from gatekeeper.errors import (
     CoreUnavailable,
     Denied,
     Draining,
+    LogForked,
     NoSuchDecision,
     NoSuchRoute,
     NotAnOperator,
@@ -44,6 +45,7 @@ PROBLEMS: Final = ProblemTable(
         Overloaded: Problem(503, "overloaded", "The gatekeeper is at a limit"),
         Draining: Problem(503, "draining", "The gatekeeper is stopping"),
         CoreUnavailable: Problem(503, "unavailable", "The core can't be reached"),
+        LogForked: Problem(503, "log_forked", "The log contradicts itself"),
         AuditUnavailable: Problem(503, "audit_unavailable", "The decision log can't be written"),
     }
 )

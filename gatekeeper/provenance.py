@@ -14,7 +14,10 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from gatekeeper.decisions import Ruling
 from hosting.lifecycle import StartError
 from log_format.envelope import seal_provenance
+from log_format.note import SignatureType, VerifierKey
 from log_format.parts import Provenance
+
+COSIGNATURE_LINE = b"cosignature/v1\n"
 
 
 class SigningKeyError(StartError):
@@ -48,6 +51,19 @@ class Sealer:
             gatekeeper_id=self.gatekeeper_id,
             received_us=received_us,
         )
+
+    @property
+    def witness_key(self) -> VerifierKey:
+        """The public half under this gatekeeper's name, as who checks cosignatures needs it."""
+        public = self.public_key.public_bytes_raw()
+        return VerifierKey(self.gatekeeper_id, SignatureType.COSIGNATURE_V1, public)
+
+    def cosign(self, message: bytes) -> bytes:
+        """Sign a cosignature's message, and nothing else: its first line can stand before no
+        provenance, so neither signature can be passed off as the other."""
+        if not message.startswith(COSIGNATURE_LINE):
+            raise ValueError("only a cosignature's message is signed here")
+        return self._key.sign(message)
 
     def seal(self, envelope: bytes, part: Provenance) -> bytes:
         """`envelope`, which has a producer part only, with `part` signed and added."""

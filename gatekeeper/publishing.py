@@ -6,7 +6,7 @@ asks the core once for all frames that are allowed, and puts the results in the 
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import orjson
@@ -50,6 +50,7 @@ class Publishing:
         intake: Intake,
         metrics: GateMetrics,
         request_bytes_max: int,
+        require_sound: Callable[[], None] = lambda: None,
     ) -> None:
         self._gate = gate
         self._core = core
@@ -58,11 +59,13 @@ class Publishing:
         self._intake = intake
         self._metrics = metrics
         self._request_bytes_max = request_bytes_max
+        self._require_sound = require_sound
 
     async def append(self, call: Call) -> web.StreamResponse:
         """Always 200 once the frames could be read: each frame has its own result, so that one
         request may carry batches of many topics."""
         began = time.perf_counter()
+        self._require_sound()
         if call.request.headers.get("Content-Type", "").lower() != FRAMES_TYPE:
             raise BadRequest(f"Content-Type: must be {FRAMES_TYPE}")
         core_s = 0.0

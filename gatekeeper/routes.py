@@ -20,6 +20,7 @@ class Needs(Enum):
     HISTORY = "replay on the topic, or subscribe with a look back (audit on a system topic)"
     STREAM = "subscribe on the topic, or as HISTORY where it begins in the past"
     ANY = "any action on the topic"
+    PROOF = "any action on the topic; between two trees nothing more"
     LISTED = "nothing more: the list shows the topics on which the caller may do anything"
     ADMIN = "admin on the topic"
     CALLER = "nothing more: the answer is about the caller, or about the service"
@@ -52,6 +53,14 @@ ROUTES: Final = (
     Route("alter_topic", "PATCH", "/v1/topics/{name}", Needs.ADMIN),
     Route("delete_topic", "DELETE", "/v1/topics/{name}", Needs.ADMIN),
     Route("offsets", "GET", "/v1/topics/{name}/offsets", Needs.ANY, frozenset({"time_us"})),
+    Route("checkpoint", "GET", "/v1/checkpoint", Needs.CALLER),
+    Route(
+        "proof",
+        "GET",
+        "/v1/proof",
+        Needs.PROOF,
+        frozenset({"topic", "partition", "offset", "size", "from", "to"}),
+    ),
     Route("status", "GET", "/v1/status", Needs.CALLER),
     Route("whoami", "GET", "/v1/whoami", Needs.CALLER),
     Route("access", "GET", "/v1/access", Needs.CALLER, frozenset({"action", "topic"})),

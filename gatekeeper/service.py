@@ -26,6 +26,7 @@ from gatekeeper.metrics import GateMetrics
 from gatekeeper.operators import Operators
 from gatekeeper.policy.decide import Policy
 from gatekeeper.policy.reload import PolicyFile
+from gatekeeper.proofs import Proofs
 from gatekeeper.provenance import Sealer, load_signing_key
 from gatekeeper.publishing import Publishing
 from gatekeeper.quotas import Quotas
@@ -35,6 +36,7 @@ from gatekeeper.stream import Streaming
 from gatekeeper.streams import Streams
 from gatekeeper.topics import Topics
 from gatekeeper.trust import TrustDomain
+from gatekeeper.watch import Watch
 from hosting.health import health_app
 from hosting.lifecycle import Readiness, Service
 from hosting.metrics import new_registry
@@ -96,6 +98,7 @@ class Gatekeeper:
             gatekeeper_id=config.id,
             changed=self._revocations_changed,
         )
+        self.watch = Watch(config, self.core, self.sealer)
         self.quotas = Quotas()
         self.gate = Gate(
             authenticator=self.authenticator,
@@ -149,6 +152,7 @@ class Gatekeeper:
                 self.core,
                 self.decision_log,
                 self.feed,
+                self.watch,
                 FrontDoor(self.listener, self.dispatch, self.streams),
             ],
             checks={
@@ -157,6 +161,7 @@ class Gatekeeper:
                 "authentication": lambda: self.authenticator.readiness(time.time()),
                 "core": self._core_readiness,
                 "decision_log": self._log_readiness,
+                "witness": self.watch.readiness,
             },
         )
         add_vitals(self.registry, service, self.contexts)
@@ -193,6 +198,7 @@ class Gatekeeper:
             "core": "connected" if self.feed.reachable else "down",
             "policy": self.policies.policy.hash.hex(),
             "revocations_version": self.feed.version,
+            "witness": self.watch.readiness().detail,
             "decision_log": {
                 "waiting": self.decision_log.waiting,
                 "written": self.decision_log.written,
@@ -239,6 +245,7 @@ class Gatekeeper:
             "Handshakes dropped for newer ones.",
             lambda: listener.handshakes_dropped,
         )
+        self.watch.measure(self.metrics)
         self.metrics.read_labelled(
             "sidegate_gatekeeper_jwks_age_seconds",
             "Age of each issuer's keys.",
@@ -272,6 +279,7 @@ class Gatekeeper:
             intake=self.intake,
             metrics=self.metrics,
             request_bytes_max=limits.request_bytes_max,
+            require_sound=self.watch.require_sound,
         )
         history = History(
             gate=gate,
@@ -292,6 +300,7 @@ class Gatekeeper:
         topics = Topics(
             gate=gate, core=core, intake=self.intake, json_bytes_max=limits.json_bytes_max
         )
+        proofs = Proofs(gate=gate, core=core)
         about = About(gate=gate, core=core, gatekeeper_id=self.config.id)
         return Dispatch(
             {
@@ -304,6 +313,8 @@ class Gatekeeper:
                 "alter_topic": topics.alter_topic,
                 "delete_topic": topics.delete_topic,
                 "offsets": topics.offsets,
+                "checkpoint": proofs.checkpoint,
+                "proof": proofs.proof,
                 "status": about.status,
                 "whoami": about.whoami,
                 "access": about.access,

@@ -18,6 +18,14 @@ COMMANDS = {
     "publish": Entry("sidegate.commands.publish:publish", "Publish messages to a topic."),
     "subscribe": Entry("sidegate.commands.subscribe:subscribe", "Print a topic's messages."),
     "log": Entry("sidegate.commands.log:log", "Read and check the log's files, offline."),
+    "witness": Entry(
+        "sidegate.commands.witness:witness",
+        "Show what a gatekeeper remembers of the log, and decide after an alarm.",
+    ),
+    "public-key": Entry(
+        "sidegate.commands.public_key:public_key",
+        "Print the public key of a core or gatekeeper, as one line.",
+    ),
     "topics": Entry(
         "sidegate.commands.topics:topics", "List, create, describe, alter and delete topics."
     ),

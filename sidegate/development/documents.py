@@ -57,6 +57,8 @@ tls: {{certificate: certs/core.pem, key: certs/core.key, ca: ca/ca.pem}}
 # Nobody but a gatekeeper may speak to the core.
 admit: ["{GATEKEEPER_ID}"]
 data: data/core
+# Signs the checkpoints of the log; core.pub is its public half.
+signing_key: keys/core-signing.pem
 # Topics are made on first publish or subscribe. In production they are made on purpose.
 auto_create_topics: true
 """
@@ -96,7 +98,8 @@ health: "{addresses[GATEKEEPER_HEALTH]}"
 tls: {{certificate: certs/gatekeeper.pem, key: certs/gatekeeper.key, ca: ca/ca.pem}}
 trust_domains:
   {DEVELOPMENT_TRUST_DOMAIN}: {{bundle: ca/ca.pem, crl: "off"}}
-core: {{url: "{url(addresses, CORE)}", spiffe_id: "{CORE_ID}"}}
+# With the core's public key it is also a witness: it watches that the log only grows.
+core: {{url: "{url(addresses, CORE)}", spiffe_id: "{CORE_ID}", public_key: core.pub}}
 signing_key: keys/gatekeeper-signing.pem
 policy: policy.yaml
 data: data/gatekeeper

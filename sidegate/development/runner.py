@@ -29,6 +29,7 @@ from sidegate.development.console import Console, Event
 from sidegate.development.keeper import ASK_AGAIN_S, Keeper, Launch
 from sidegate.development.running import BusyError, Running
 from sidegate.development.state import State, StateError
+from sidegate.public_keys import KeyProblem
 
 # Each service needs those of the waves before it to be of use; so they start one after the other
 # and stop the other way round.
@@ -114,7 +115,20 @@ class Mesh:
             for name in wave:
                 if not await self._unless_stopping(self._until_ready(self._keepers[name])):
                     return False
+            if "core" in wave:
+                await asyncio.to_thread(self._write_public_keys)
         return await self._unless_stopping(self._until_through())
+
+    def _write_public_keys(self) -> None:
+        """Only a log that exists has a name, and its key is named as the log is."""
+        try:
+            if not self._state.write_public_keys():
+                self._warn(
+                    "core.pub was of another log and is written anew. The gatekeeper remembers "
+                    "that log and will raise an alarm; `make reset` forgets both."
+                )
+        except (KeyProblem, OSError) as error:
+            self._warn(f"Public keys could not be written, so proofs can't be checked: {error}")
 
     async def _until_ready(self, keeper: Keeper) -> None:
         began_s = asyncio.get_running_loop().time()

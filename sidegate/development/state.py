@@ -7,6 +7,7 @@ whose addresses moved. Folders are 0700 and private files 0600 from the moment t
                                               generated until changed
     services.json, and NAME.yaml for each     added services: the registry, their sidecars
     ca/ certs/ keys/                          kept, renewed when due
+    core.pub gatekeeper.pub                   what proofs are checked with
     data/core data/gatekeeper data/sidecar    the services' own, and data/NAME for added ones
     run/                                      locks, logs, what runs now
 """
@@ -27,14 +28,17 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from joserfc.jwk import ECKey
 
+from log_format.note import VerifierKey
 from sidegate.development import addresses, ca, documents, generated
 from sidegate.development.ca import Leaf
 from sidegate.development.services import AddedService, read_registry, write_registry
+from sidegate.public_keys import core_key, gatekeeper_key
 
 FOLDERS = ("ca", "certs", "keys", "data", "data/core", "data/gatekeeper", "data/sidecar", "run")
 PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
 REGISTRY = "services.json"
+CORE_KEY = "keys/core-signing.pem"
 
 
 class StateError(Exception):
@@ -83,9 +87,31 @@ class State:
             folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
 
     def make_keys(self) -> None:
-        """The signing keys of gatekeeper and issuer; the ones that exist stay."""
+        """The signing keys of core, gatekeeper and issuer; the ones that exist stay."""
+        self._make_once(CORE_KEY, _ed25519_key)
         self._make_once("keys/gatekeeper-signing.pem", _ed25519_key)
         self._make_once("keys/issuer.json", _issuer_keys)
+
+    def write_public_keys(self) -> bool:
+        """Write the public keys that check the log, once the core has made one.
+
+        False where `core.pub` was another log's before: its data was taken away.
+        """
+        gate, core = _mapping(self.config("gatekeeper")), _mapping(self.config("core"))
+        self._write_public(
+            "gatekeeper.pub",
+            gatekeeper_key(self.root / str(gate["signing_key"]), str(gate["id"])),
+        )
+        private = self.root / str(core.get("signing_key", CORE_KEY))
+        return self._write_public("core.pub", core_key(private, self.root / str(core["data"])))
+
+    def _write_public(self, name: str, key: VerifierKey) -> bool:
+        file = self.root / name
+        line = f"{key}\n"
+        before = file.read_text() if file.exists() else line
+        if not file.exists() or before != line:
+            write_private(file, line.encode())
+        return before == line
 
     def make_certificates(
         self, now: datetime, leaves: Iterable[Leaf] = documents.LEAVES

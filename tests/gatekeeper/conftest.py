@@ -439,3 +439,4 @@ frame = _live.frame
 wait_until = _live.wait_until
 new_mesh = _live.new_mesh
 mesh = _live.mesh
+tree = _live.tree

@@ -29,14 +29,18 @@ from gatekeeper.config import (
     LimitsConfig,
     TlsFilesConfig,
     TrustDomainConfig,
+    WitnessConfig,
 )
 from gatekeeper.service import Gatekeeper
 from hosting.phases import Phase
 from hosting.units import Address
 from log_format.body import encode_body
+from log_format.checkpoint_note import TreeHead, sign_tree_head
 from log_format.envelope import add_stamp, provenance_signed_bytes
 from log_format.frame import Frame, encode_frame, iter_frames
+from log_format.note import SignatureType, VerifierKey, parse_note
 from log_format.parts import Producer, Stamp
+from log_format.tree import consistency_proof, nodes_of, root_of
 
 FRAMES = "application/vnd.sidegate.frames"
 GATEKEEPER_ID = "spiffe://example/gatekeeper"
@@ -291,6 +295,62 @@ class FakeCore:
             self.changed.notify_all()
 
 
+class FakeTree:
+    """A core's tree that can be made to lie: it signs whatever leaves it is told to have."""
+
+    def __init__(self, origin: str = "sidegate/" + "ab" * 16) -> None:
+        self.private = Ed25519PrivateKey.generate()
+        self.origin = origin
+        self.leaves: list[bytes] = []
+        self.cosigned: list[str] = []
+        self.hold_proofs = False
+
+    @property
+    def key(self) -> VerifierKey:
+        public = self.private.public_key().public_bytes_raw()
+        return VerifierKey(self.origin, SignatureType.ED25519, public)
+
+    def grow(self, count: int, fill: int = 0) -> None:
+        size = len(self.leaves)
+        self.leaves += [
+            bytes([fill]) * 28 + number.to_bytes(4) for number in range(size, size + count)
+        ]
+
+    @property
+    def head(self) -> TreeHead:
+        return TreeHead(self.origin, len(self.leaves), root_of(self.leaves))
+
+    def note(self) -> str:
+        """The checkpoint of now, with the cosignatures that were sent for it."""
+        note = sign_tree_head(self.head, self.key, self.private.sign)
+        for text in self.cosigned:
+            kept = parse_note(text)
+            if kept.text == note.text:
+                note = replace(note, signatures=kept.signatures)
+        return str(note)
+
+    def routes(self) -> dict[str, Any]:
+        async def checkpoint(request: web.Request) -> web.Response:
+            return web.Response(text=self.note())
+
+        async def proof(request: web.Request) -> web.Response:
+            if self.hold_proofs:
+                return web.Response(status=503)
+            old, new = int(request.query["from"]), int(request.query["to"])
+            hashes = consistency_proof(old, new, nodes_of(self.leaves))
+            return web.json_response({"hashes": [each.hex() for each in hashes]})
+
+        async def cosignatures(request: web.Request) -> web.Response:
+            self.cosigned.append((await request.json())["checkpoint"])
+            return web.Response(status=204)
+
+        return {
+            "/v1/checkpoint": checkpoint,
+            "/v1/proof": proof,
+            "/v1/cosignatures": cosignatures,
+        }
+
+
 @dataclass
 class Mesh:
     """A gatekeeper that runs, the core behind it, and callers with certificates and tokens."""
@@ -406,6 +466,12 @@ def frame() -> Callable[..., bytes]:
 
 
 @pytest.fixture
+def tree() -> FakeTree:
+    """A core's tree, for a mesh whose gatekeeper is a witness."""
+    return FakeTree()
+
+
+@pytest.fixture
 def wait_until() -> Callable[..., Any]:
     return until
 
@@ -425,6 +491,8 @@ async def new_mesh(
         audit_failure: Any = "closed",
         policy: str = "",
         domains: dict[str, TrustDomainConfig] | None = None,
+        tree: FakeTree | None = None,
+        witness: dict[str, Any] | None = None,
         ready: bool = True,
     ) -> Mesh:
         folder = tmp_path
@@ -442,6 +510,9 @@ async def new_mesh(
         (folder / "signing.pem").write_bytes(pem)
         (folder / "signing.pem").chmod(0o600)
         core = FakeCore(key.public_key())
+        if tree is not None:
+            (folder / "core.pub").write_text(f"{tree.key}\n")
+            core.intercept |= tree.routes()
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(folder / "core.pem", folder / "core.key")
         context.load_verify_locations(folder / "ca.pem")
@@ -461,7 +532,11 @@ async def new_mesh(
                 folder / "gatekeeper.pem", folder / "gatekeeper.key", folder / "ca.pem"
             ),
             trust_domains=domains or {"example": TrustDomainConfig(folder / "ca.pem")},
-            core=CoreConfig(url=f"https://127.0.0.1:{core.port}", spiffe_id=CORE_ID),
+            core=CoreConfig(
+                url=f"https://127.0.0.1:{core.port}",
+                spiffe_id=CORE_ID,
+                public_key=None if tree is None else folder / "core.pub",
+            ),
             signing_key=folder / "signing.pem",
             policy=folder / "policy.yaml",
             data=folder / "data",
@@ -472,6 +547,7 @@ async def new_mesh(
             audit_failure=audit_failure,
             limits=LimitsConfig(**{"header_timeout": 5.0, **(limits or {})}),
             audit=AuditConfig(**(audit or {})),
+            witness=WitnessConfig(**{"interval": 0.05, **(witness or {})}),
         )
         gatekeeper = Gatekeeper(config)
         service = gatekeeper.service()

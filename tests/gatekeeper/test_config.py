@@ -68,6 +68,9 @@ def test_a_core_behind_a_unix_socket_needs_no_identity(tmp_path: Path) -> None:
         ("", "admin: 0.0.0.0:8444\n", "admin: must be on a loopback"),
         ("", "listen: unix:gk.sock\n", "listen: must be host:port"),
         ("", "audit: {queue_max: 0}\n", "audit.queue_max"),
+        ("", "witness: {on_fork: shrug}\n", "witness.on_fork"),
+        ("", "witness: {interval: 0}\n", "witness.interval"),
+        ("", "witness: {interval: 30s, silence_max: 1s}\n", "witness.silence_max"),
         ("", "listne: 1\n", "listne"),
         ("{bundle: ca.pem}", "{bundle: ca.pem, crl: required}", "crl_file: must be set"),
         ("{bundle: ca.pem}", "{bundle: ca.pem, crl_file: x}", "crl_file: is set but crl is off"),
@@ -90,3 +93,10 @@ def test_what_would_be_unsafe_or_senseless_is_refused(
 def test_development_may_use_its_own_trust_domain(tmp_path: Path) -> None:
     text = SOUND.replace("production", "development").replace("example", "sidegate-dev")
     assert loaded(tmp_path, text).environment == "development"
+
+
+def test_a_witness_needs_a_name_that_can_stand_in_a_signature(tmp_path: Path) -> None:
+    text = SOUND.replace("id: spiffe://example/gatekeeper", 'id: "g k"')
+    assert loaded(tmp_path, text).id == "g k"
+    with pytest.raises(ConfigError, match="id: is also the witness's name"):
+        loaded(tmp_path, text.replace("core: {", "core: {public_key: core.pub, "))

@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.serialization import (
 from gatekeeper.decisions import Ruling
 from gatekeeper.identity import Identity
 from gatekeeper.provenance import Sealer, SigningKeyError, load_signing_key
+from log_format.checkpoint_note import cosigned_message
 from log_format.envelope import decode_envelope, provenance_signed_bytes
 from log_format.frame import decode_frame
 
@@ -100,3 +101,15 @@ def test_a_signing_key_that_can_not_be_used_says_what_to_do(tmp_path: Path) -> N
     )
     with pytest.raises(SigningKeyError, match="Ed25519 only"):
         load_signing_key(written(tmp_path / "ec.pem", other))
+
+
+def test_a_cosignature_is_signed_and_nothing_that_could_be_provenance() -> None:
+    key = Ed25519PrivateKey.generate()
+    sealer = Sealer(key, "spiffe://example/gatekeeper")
+    message = cosigned_message("sidegate/aa\n1\nroot\n", 7)
+    key.public_key().verify(sealer.cosign(message), message)
+    assert sealer.witness_key.name == "spiffe://example/gatekeeper"
+    assert sealer.witness_key.public == key.public_key().public_bytes_raw()
+    for other in (b"", b"sidegate provenance v1\x00", message[1:]):
+        with pytest.raises(ValueError, match="cosignature"):
+            sealer.cosign(other)

@@ -7,11 +7,14 @@ import yaml
 
 from hosting.config import load_config
 from hosting.units import Address
+from log_format.layout import SegmentHead, encode_segment_head, segment_name
+from log_format.note import SignatureType, parse_vkey
 from sidegate.commands.serve import SERVICES, _imported
 from sidegate.development import addresses, ca, documents
 from sidegate.development.addresses import GATEKEEPER, ISSUER, SIDECAR, SIDECAR_TCP
 from sidegate.development.services import AddedService
 from sidegate.development.state import State, StateError, write_private
+from sidegate.public_keys import KeyProblem
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 
@@ -181,3 +184,32 @@ def test_a_sidecar_of_the_users_own_without_tcp_gets_none(state: State) -> None:
     file.write_text("\n".join(kept) + "\nrequire_registration: true\n")
     assert state.own_addresses()[SIDECAR_TCP] is None
     assert SIDECAR_TCP not in addresses.chosen({}, state.own_addresses())
+
+
+def start_log(state: State, log_id: bytes) -> None:
+    """What the core leaves in its data folder when it starts."""
+    head = encode_segment_head(SegmentHead(log_id, 0, 0, 1))
+    (state.data / "core" / segment_name(0)).write_bytes(head)
+
+
+def test_public_keys_are_written_once_there_is_a_log_also_in_an_older_folder(state: State) -> None:
+    with pytest.raises(KeyProblem, match="start the core once"):
+        state.write_public_keys()
+    start_log(state, b"\xab" * 16)
+    assert state.write_public_keys()
+    core = parse_vkey((state.root / "core.pub").read_text().strip())
+    gatekeeper = parse_vkey((state.root / "gatekeeper.pub").read_text().strip())
+    assert (core.name, core.type) == ("sidegate/" + "ab" * 16, SignatureType.ED25519)
+    assert gatekeeper.name == documents.GATEKEEPER_ID
+    assert gatekeeper.type is SignatureType.COSIGNATURE_V1
+    before = contents(state)
+    assert state.write_public_keys()
+    assert contents(state) == before
+
+
+def test_a_new_log_below_the_same_key_is_told_of(state: State) -> None:
+    start_log(state, b"\xab" * 16)
+    state.write_public_keys()
+    start_log(state, b"\xcd" * 16)
+    assert not state.write_public_keys()
+    assert "cdcd" in (state.root / "core.pub").read_text()
