@@ -51,6 +51,7 @@ COMMANDS = {
     "service": Entry(
         "sidegate.commands.service:service", "Add services to the development mesh, and list them."
     ),
+    "drain": Entry("sidegate.commands.drain:drain", "Wait until a sidecar has sent all it has."),
     "health": Entry("sidegate.commands.health:health", "Ask one service whether it is ready."),
     "core": Entry("sidegate.commands.serve:core", "Run the central log."),
     "gatekeeper": Entry("sidegate.commands.serve:gatekeeper", "Run a gatekeeper."),
