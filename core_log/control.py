@@ -45,6 +45,7 @@ HISTORY_BYTES: Final = 256 * MIB
 _END: Final = b"end"
 
 OPTIONS: Final = LogOptions(
+    tree=False,
     segment_bytes=16 * MIB,
     hot_tail_bytes=4 * MIB,
     # Smaller than the main log's, so that topics can be deleted on a disk that is full.

@@ -25,6 +25,7 @@ from core_log.results import Appended, Committed, Refused
 from log_format.envelope import add_stamp
 from log_format.errors import FormatError, TooLarge
 from log_format.frame import Frame, body_padding
+from log_format.leaf import leaf_hash
 from log_format.parts import Producer, Stamp
 
 Outcome = Appended | Refused
@@ -36,7 +37,8 @@ _RETRYABLE = frozenset({"sequence_gap"})
 class Group:
     """A group before its write.
 
-    Invariant: `frames[i]` is the bytes of `committed[i]`; leaves rise by one from `first_leaf`,
+    Invariant: `frames[i]` is the bytes of `committed[i]`, and `leaf_hashes[i]` its hash in the tree
+    (none at all for a log without a tree); leaves rise by one from `first_leaf`,
     and all of them carry the same durable position. Used by the writer thread alone.
     """
 
@@ -61,6 +63,7 @@ class Group:
         self.frames: list[bytes] = []
         self.bytes = 0
         self.committed: list[Committed] = []
+        self.leaf_hashes: list[bytes] = []
 
     def add_all(self, frames: Iterable[Frame]) -> list[Outcome]:
         """What each frame's fate will be once this group is written."""
@@ -118,6 +121,8 @@ class Group:
             return _refused(part, "bad_frame", str(error))
         data = b"".join((stamped, frame.body, body_padding(envelope.body_len)))
         self.frames.append(data)
+        if self._options.tree:
+            self.leaf_hashes.append(leaf_hash(stamped))
         self.bytes += len(data)
         self.next_leaf = leaf + 1
         self._ends[key] = base_offset + part.count

@@ -164,6 +164,11 @@ class Index:
         )
         return Entry(base, greatest, own, position, length, count & _COUNT, not count & _BODILESS)
 
+    def is_lost(self, number: int) -> bool:
+        """True for the entry of a leaf that damage has taken."""
+        slot: int = ENTRY.unpack_from(self._entries, number * ENTRY_BYTES)[6]
+        return slot == NO_SLOT
+
     def at(self, run: Run, ordinal: int) -> Entry:
         """A run's entry by its place in the run."""
         return self.entry(run.numbers[ordinal])

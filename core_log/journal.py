@@ -24,6 +24,8 @@ from core_log.results import ReadResult
 from core_log.segment import Segment, create_segment, read_extent
 from core_log.segments import SealedSegment, Segments
 from core_log.store import Store
+from core_log.tree import Tree
+from core_log.tree_opening import open_tree
 from log_format.layout import SEGMENT_HEAD_BYTES, SegmentHead
 
 
@@ -65,12 +67,25 @@ class Journal:
         self.durable_leaf = opened.state.leaf
         self.checkpoint_leaf = opened.checkpoint_leaf
         self.unsaved_bytes = 0
+        self.tree: Tree | None = None
 
     @classmethod
     def open(cls, files: Files, directory: Path, options: LogOptions, clock: Clock) -> "Journal":
         """Open the log in a folder, recovering what there is. The caller holds its lock."""
         opened = Opener(files, directory, options, clock).open()
-        return cls(opened, files, directory, options, clock)
+        journal = cls(opened, files, directory, options, clock)
+        if options.tree:
+            journal._open_tree()
+        return journal
+
+    def _open_tree(self) -> None:
+        opened = open_tree(
+            self._files, self._directory, self.log_id, self.segments, self.next_leaf, self._clock
+        )
+        self.tree = opened.tree
+        if opened.notes:
+            notes = (*self.report.notes, *opened.notes)
+            self.report = replace(self.report, clean=False, notes=notes)
 
     @property
     def active(self) -> Segment:
@@ -149,6 +164,8 @@ class Journal:
             partition.end = batch.base_offset + batch.count
             position += len(batch.frame)
         group.apply_producers()
+        if self.tree is not None:
+            self.tree.extend(group.leaf_hashes)
         self.next_leaf = group.next_leaf
         self.unsaved_bytes += group.bytes
 
@@ -210,6 +227,8 @@ class Journal:
         )
         save_checkpoint(self._files, self._directory, checkpoint)
         self.checkpoint_leaf = checkpoint.leaf
+        if self.tree is not None:
+            self.tree.save(checkpoint.leaf)
 
     def _save_entries(self, checkpoint: Checkpoint, index: Index) -> int:
         """Save the entries that a checkpoint counts; returns their checksum.
@@ -271,6 +290,18 @@ class Journal:
             if not frames:
                 raise Damaged(*key, at, end, "they were lost to damage")
         return ReadResult(tuple(frames), at, start, end)
+
+    def leaf_of(self, key: Key, offset: int) -> int | None:
+        """The leaf of the batch that holds `offset`; None if there is none, or it is lost."""
+        partition = self.partitions.get(key)
+        if partition is None or not partition.run_leaves or not 0 <= offset < partition.end:
+            return None
+        index = self.segments.get(partition.run_leaves[partition.run_of(offset)]).index
+        run = index.runs.get(key)
+        ordinal = -1 if run is None else index.find(run, offset)
+        if run is None or ordinal < 0 or index.at(run, ordinal).end_offset <= offset:
+            return None
+        return index.first_leaf + run.numbers[ordinal]
 
     def offset_for_time(self, key: Key, time_us: int) -> int:
         """The first offset by which the clock had reached `time_us` at an append; else the end."""

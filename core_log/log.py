@@ -22,6 +22,7 @@ from core_log.options import LogOptions, Retention
 from core_log.producers import ProducerKey, ProducerState
 from core_log.results import CleanReport, LogStatus, ReadResult, RecoveryReport
 from core_log.space import FULL_ERRNOS, Space
+from core_log.tree import Tree
 from core_log.writer import OnCommit, Writer
 from log_format.frame import Frame
 from log_format.topic import is_system_topic
@@ -124,6 +125,19 @@ class Log:
     def log_id(self) -> bytes:
         """This log's identity, as every segment's head has it."""
         return self._journal.log_id
+
+    @property
+    def tree(self) -> Tree | None:
+        """The Merkle tree over this log's leaves, if it keeps one."""
+        return self._journal.tree
+
+    def segment_ends(self) -> list[int]:
+        """The leaves behind which segments end, rising; all of them are synced."""
+        return [sealed.end_leaf for sealed in self._journal.segments.sealed]
+
+    def leaf_of(self, topic: str, partition: int, offset: int) -> int | None:
+        """The leaf of the batch that holds `offset`; None if there is none. May read the disk."""
+        return self._journal.leaf_of((topic, partition), offset)
 
     # Appending.
 

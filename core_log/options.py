@@ -72,6 +72,9 @@ class LogOptions:
     check_sequences: bool = True
     """Keep producers' sequences. Off where one process alone writes and needs no numbering."""
 
+    tree: bool = True
+    """Keep the Merkle tree over all leaves. Off for the control log, which nobody proves by."""
+
     def __post_init__(self) -> None:
         if not MIB // 256 <= self.segment_bytes <= 2048 * MIB:
             raise ValueError("segment_bytes must be from 4 KiB to 2 GiB; positions have 32 bits")

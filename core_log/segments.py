@@ -4,6 +4,7 @@ Imports the rungs below. Knows no partition and makes no decision; the journal d
 """
 
 import logging
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -67,6 +68,11 @@ class Segments:
         """The sealed segments, in leaf order."""
         with self._lock:
             return [self._sealed[leaf] for leaf in self._order if leaf in self._sealed]
+
+    def from_leaf(self, leaf: int) -> list[int]:
+        """The first leaves of the segments that may hold `leaf` or what follows it, in order."""
+        with self._lock:
+            return self._order[max(bisect_right(self._order, leaf) - 1, 0) :]
 
     def path(self, first_leaf: int) -> Path:
         """Where a segment lies."""

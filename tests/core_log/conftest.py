@@ -22,6 +22,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from core_log.config import CoreConfig, LogConfig
+from core_log.files import OsFiles
+from core_log.journal import Journal
+from core_log.options import LogOptions
 from core_log.service import Core
 from hosting.tls import TlsFiles, client_context
 from hosting.units import Address
@@ -344,3 +347,37 @@ async def core(start_core: StartCore) -> RunningCore:
 def client_tls(certificates: Certificates) -> Callable[[TlsFiles | None], ssl.SSLContext]:
     """A client's TLS context that trusts the core's authority."""
     return lambda files: client_context(files, certificates.bundle)
+
+
+@dataclass
+class Journals:
+    """A log's folder, and journals opened on it one after the other, as after so many kills."""
+
+    path: Path
+    frames: Frames
+    clock: ManualClock
+
+    def open(self, **options: Any) -> Journal:
+        """The log as it is now, in segments of some twenty batches."""
+        chosen = {"segment_bytes": 16_384, "hot_tail_bytes": 0, **options}
+        self.path.mkdir(exist_ok=True)
+        return Journal.open(OsFiles(), self.path, LogOptions(**chosen), self.clock)
+
+    def fill(self, leaves: int, *, save: bool = True, journal: Journal | None = None) -> Journal:
+        """Append this many batches in groups, and save them if asked to."""
+        journal = journal or self.open()
+        for begin in range(0, leaves, 40):
+            group = journal.group()
+            group.add_all(self.frames.frame() for _ in range(min(40, leaves - begin)))
+            journal.write(group)
+            journal.sync(group)
+            journal.apply(group)
+        if save:
+            journal.save(journal.snapshot())
+        return journal
+
+
+@pytest.fixture
+def journals(tmp_path: Path, frames: Frames, manual_clock: ManualClock) -> Journals:
+    """A folder in which a log can be opened again and again."""
+    return Journals(tmp_path / "log", frames, manual_clock)

@@ -1,6 +1,7 @@
 """From a folder to a log that can go on: what is read again, refused, cut and left."""
 
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import pytest
@@ -119,7 +120,9 @@ def test_a_lost_index_is_rebuilt_and_the_producers_are_known(folder: Any) -> Non
 def test_everything_beside_the_segments_can_be_thrown_away(folder: Any) -> None:
     folder.fill(30, save=True)
     for path in folder.path.iterdir():
-        if path.suffix != ".seg":
+        if path.is_dir():
+            rmtree(path)
+        elif path.suffix != ".seg":
             path.unlink()
     assert readable(folder.open()) == 30
 

@@ -12,12 +12,16 @@ from typing import Any
 
 import pytest
 
+from core_log.checkpoint_notes import CheckpointNotes, SignedHead
 from core_log.log_errors import DiskFull, LogError, Overloaded
 from core_log.options import Retention
 from core_log.producers import REPEATS_MAX
 from core_log.results import Appended, Refused
+from log_format.checkpoint_note import TreeHead, log_origin
 from log_format.frame import Frame
+from log_format.note import Note, Signature
 from log_format.sequence import SEQUENCE_MAX, sequence_after
+from log_format.tree import EMPTY_ROOT, root_of, verify_inclusion
 
 TOPICS = (("orders", 0), ("orders", 1), ("audit", 0))
 
@@ -71,6 +75,7 @@ class World:
         ]
         # Sequences wrap around at 2^31; a lane that begins near there will.
         self.log = kit.open(self.disk, self.clock, **options)
+        self.signed: dict[int, bytes] = {0: EMPTY_ROOT}
 
     # What can happen.
 
@@ -92,6 +97,8 @@ class World:
             self.kill: 2,
             self.restart: 2,
             self.look_up_a_time: 3,
+            self.sign: 6,
+            self.lose_a_tile: 1,
             self.check: 2,
         }
         (act,) = self.random.choices(list(acts), weights=list(acts.values()))
@@ -281,6 +288,26 @@ class World:
         found = self.log.offset_for_time(*key, time_us)
         assert self.log.start_offset(*key) <= found <= self.log.end_offset(*key)
 
+    def sign(self) -> None:
+        """Sign a checkpoint of what is synced, as the core does: tiles first, then the note."""
+        tree, size = self.log.tree, self.log.status().durable_leaves
+        notes = CheckpointNotes(self.disk, self.kit.folder / "tree", log_origin(self.log.log_id))
+        try:
+            tree.save(size)
+            head = TreeHead(log_origin(self.log.log_id), size, tree.root(size))
+            self.signed[size] = head.root
+            note = Note(head.text, (Signature(head.origin, bytes(4), bytes(64)),))
+            notes.save_newest(SignedHead(note, head))
+        except OSError:
+            self.happened["sign failed"] += 1
+        else:
+            tree.signed = size
+
+    def lose_a_tile(self) -> None:
+        tiles = sorted(path for path in self.disk.names_now if "tile" in path.parts)
+        if tiles:
+            self.disk.remove(self.random.choice(tiles))
+
     # What must hold.
 
     def check(self) -> None:
@@ -298,6 +325,21 @@ class World:
                     assert value in self.ever_in_doubt, f"{key} holds what nobody sent at {offset}"
             seen.update(found.values())
         assert not [value for value, times in seen.items() if times > 1], "a message stands twice"
+        self.check_tree()
+
+    def check_tree(self) -> None:
+        tree, size = self.log.tree, self.log.status().leaves
+        assert tree.refusal is None
+        assert tree.size == size
+        hashes = list(tree.leaves.hashes(0, size))
+        assert None not in hashes
+        assert tree.root(size) == root_of(hashes), "the tree is not that of the log"
+        greatest = max(self.signed)
+        assert tree.root(greatest) == self.signed[greatest], "what was signed has changed"
+        leaf = self.random.randrange(size) if size else None
+        if leaf is not None:
+            proof = tree.inclusion(leaf, size)
+            assert verify_inclusion(hashes[leaf], leaf, size, proof, tree.root(size))
 
 
 def run(kit: Any, seed: int, steps: int, **options: Any) -> World:
