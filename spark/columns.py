@@ -106,6 +106,7 @@ BATCHES: Final = (
     _text("codec"),
     _long("durable_leaf"),
     _binary("leaf_hash"),
+    _binary("body_sha256"),
     _binary("envelope"),
     _text("file"),
     _long("position"),

@@ -48,6 +48,7 @@ def make_session(
     cores: str = "*",
     memory: str = DRIVER_MEMORY,
     scratch: Path | None = None,
+    java_options: str = "",
     settings: dict[str, str] | None = None,
 ) -> SparkSession:
     """Start Spark in this process and register the data source.
@@ -71,7 +72,9 @@ def make_session(
         "spark.driver.memory": memory,
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={quiet.as_uri()}",
+        "spark.driver.extraJavaOptions": (
+            f"-Dlog4j2.configurationFile={quiet.as_uri()} {java_options}"
+        ),
         **(settings or {}),
     }
     for name, value in chosen.items():

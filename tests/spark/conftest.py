@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pyspark.sql import SparkSession
@@ -26,6 +27,12 @@ from log_format.parts import Producer, Provenance, Stamp
 from log_format.sequence import sequence_after
 from log_format.tiles import tiles_of
 from log_format.tree import Frontier, nodes_of
+from spark.batch_rows import batch_rows
+from spark.columns import arrow_schema, columns_of
+from spark.frame_walk import walk
+from spark.log_folder import plan
+from spark.options import Bounds
+from spark.selection import Leaves, select
 from spark.session import make_session
 
 START_US = 1_767_225_600_000_000
@@ -38,8 +45,18 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session = make_session(
         cores="2",
         memory="768m",
+        # A short life: start fast rather than run fast.
+        java_options="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto",
         scratch=tmp_path_factory.mktemp("spark"),
-        settings={"spark.sql.shuffle.partitions": "2", "spark.default.parallelism": "2"},
+        settings={
+            "spark.sql.shuffle.partitions": "1",
+            "spark.default.parallelism": "2",
+            # Of a few rows each, queries take longer to compile than to run.
+            "spark.sql.codegen.wholeStage": "false",
+            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+            "spark.sql.adaptive.enabled": "false",
+            "spark.shuffle.compress": "false",
+        },
     )
     yield session
     session.stop()
@@ -183,6 +200,24 @@ def read(spark: SparkSession, log: LogWriter) -> Any:
         for name, value in options.items():
             reader = reader.option(name.rstrip("_"), str(value))
         return reader.load(str(log.folder))
+
+    return load
+
+
+@pytest.fixture
+def batches(spark: SparkSession, log: LogWriter) -> Any:
+    """The log's batches as a DataFrame, read without a task of Spark's: checks need no source."""
+
+    def load() -> Any:
+        columns = columns_of("batches", None)
+        found = [
+            batch
+            for piece in plan(log.folder, split_bytes=1 << 30)
+            for batch in batch_rows(
+                select(walk(piece), Bounds(), Leaves()), piece.file, columns, verify=True
+            )
+        ]
+        return spark.createDataFrame(pa.Table.from_batches(found, arrow_schema(columns)))
 
     return load
 
