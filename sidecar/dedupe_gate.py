@@ -6,6 +6,7 @@ sidecar ended in between.
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
@@ -13,9 +14,11 @@ from typing import Final
 from sidecar.batch import Batch, Committed, Entry, Kept, Outcome
 from sidecar.dedupe import DedupeWindow, Seen, Stage, dedupe_key
 from sidecar.dedupe_journal import DedupeJournal, Line, Mark
-from sidecar.errors import InDoubt, SidecarError
+from sidecar.errors import DiskRefuses, InDoubt, SidecarError, retry_after
 from sidecar.id_search import CannotTell
 from sidecar.message import Message
+
+log = logging.getLogger("sidegate.sidecar")
 
 Search = Callable[[str, bytes, int], Awaitable[Committed | None]]
 """Topic, id and the time in microseconds since which it may be in the log."""
@@ -34,7 +37,13 @@ class DedupeGate:
         self._journal = journal
         self._search = search
         self._searches: set[asyncio.Task[None]] = set()
+        # From here on by the monotonic clock: a step of the other must forget no id.
+        self._began_s = time.time() - time.monotonic()
         self.repeats = 0
+        self.unwritten = 0
+
+    def _clock(self) -> float:
+        return self._began_s + time.monotonic()
 
     async def start(self) -> None:
         """Remember what earlier runs have seen."""
@@ -78,19 +87,20 @@ class DedupeGate:
         if not isinstance(message, Message) or message.id is None:
             submit(entry, timeout_s, partition)
             return
-        now_s = time.time()
+        now_s = self._clock()
         key = dedupe_key(message.topic, message.id)
         seen = self._window.find(key, now_s)
         if seen is None:
-            self._begin(key, entry, now_s)
-            submit(entry, timeout_s, partition)
+            if self._begin(key, entry, now_s):
+                submit(entry, timeout_s, partition)
         elif seen.stage is Stage.DONE:
             self.repeats += 1
             entry.answer(_again(entry, message, seen))
         elif seen.stage is Stage.UNKNOWN:
             # Whoever else asks for it meanwhile waits for this one.
             since_us = int(seen.at_s * _US)
-            self._begin(key, entry, now_s)
+            if not self._begin(key, entry, now_s):
+                return
             task = asyncio.create_task(
                 self._ask_log(key, entry, since_us, timeout_s, partition, submit)
             )
@@ -110,7 +120,7 @@ class DedupeGate:
         if not batch.has_ids:
             return
         producer = batch.producer
-        now_us = time.time_ns() // 1000
+        now_us = int(self._clock() * _US)
         lines: list[Line] = []
         told: list[tuple[Entry, Committed]] = []
         for index, identity in enumerate(batch.ids()):
@@ -123,7 +133,7 @@ class DedupeGate:
             )
             lines.append(Line(Mark.DONE, key, now_us, place.partition, place.offset, durability))
             told += [(each, place) for each in self._window.done(key, place, now_us / _US)]
-        self._journal.write(lines)
+        self._note(lines)
         for entry, place in told:
             entry.answer(place)
 
@@ -139,7 +149,7 @@ class DedupeGate:
         for identity in batch.ids():
             if identity is not None:
                 key = dedupe_key(batch.producer.topic, identity)
-                for follower in self._window.unsettle(key, time.time()):
+                for follower in self._window.unsettle(key, self._clock()):
                     follower.answer(error)
 
     def forget(self, topic: str, identity: bytes) -> None:
@@ -151,13 +161,33 @@ class DedupeGate:
         """A message is surely not in the log: its id may be used again."""
         key = dedupe_key(topic, identity)
         followers = self._window.forget(key)
-        self._journal.write([Line(Mark.FORGOTTEN, key, time.time_ns() // 1000)])
+        self._note([Line(Mark.FORGOTTEN, key, int(self._clock() * _US))])
         for follower in followers:
             follower.answer(error)
 
-    def _begin(self, key: bytes, entry: Entry, now_s: float) -> None:
+    def _note(self, lines: list[Line]) -> None:
+        """What became of ids. Where the disk does not take it, a later run asks the log."""
+        try:
+            self._journal.write(lines)
+        except OSError as error:
+            self.unwritten += len(lines)
+            log.warning("ids could not be noted", extra={"fields": {"error": str(error)}})
+
+    def _begin(self, key: bytes, entry: Entry, now_s: float) -> bool:
+        """Note an id before its message goes on. False where that fails: a later run would not
+        know the id, so the message is refused."""
+        try:
+            self._journal.write([Line(Mark.BEGUN, key, int(now_s * _US))])
+        except OSError as error:
+            entry.answer(
+                DiskRefuses(
+                    f"id: cannot be remembered ({error}); the message was not taken. Ask again "
+                    "later, or publish it without an id",
+                    headers=retry_after(1.0),
+                )
+            )
+            return False
         self._window.put(key, Seen(Stage.PENDING, now_s, leader=entry))
-        self._journal.write([Line(Mark.BEGUN, key, int(now_s * _US))])
         reply = entry.reply
         message = entry.payload
 
@@ -173,6 +203,7 @@ class DedupeGate:
                 reply(outcome)
 
         entry.reply = noted
+        return True
 
     async def _ask_log(
         self,
@@ -201,10 +232,8 @@ class DedupeGate:
         if found is None:
             submit(entry, timeout_s, partition)
             return
-        now_us = time.time_ns() // 1000
-        self._journal.write(
-            [Line(Mark.DONE, key, now_us, found.partition, found.offset, found.durability)]
-        )
+        now_us = int(self._clock() * _US)
+        self._note([Line(Mark.DONE, key, now_us, found.partition, found.offset, found.durability)])
         followers = self._window.done(key, found, now_us / _US)
         self.repeats += 1
         for each in (entry, *followers):

@@ -4,6 +4,7 @@ Written before a message is sent and before its app is answered, so that it hold
 not synced, so that a power loss may lose the last of it. Blocking, a few microseconds at a time.
 """
 
+import contextlib
 import os
 import struct
 from collections.abc import Iterable, Iterator
@@ -27,6 +28,8 @@ class Mark(IntEnum):
     BEGUN = 1
     DONE = 2
     FORGOTTEN = 3
+    GENERATION = 4
+    """The first of a file; its offset is the number that counts the files begun."""
 
 
 class Line(NamedTuple):
@@ -54,59 +57,94 @@ def decode_lines(data: bytes) -> Iterator[Line]:
         if _CRC.unpack_from(data, at + _RECORD.size)[0] != crc32c(packed):
             continue
         head, partition, offset, at_us, key = _RECORD.unpack(packed)
-        if head & 15 in (1, 2, 3) and head >> 4 < len(_DURABILITIES) and len(key) == KEY_BYTES:
+        if head & 15 in (1, 2, 3, 4) and head >> 4 < len(_DURABILITIES) and len(key) == KEY_BYTES:
             yield Line(Mark(head & 15), key, at_us, partition, offset, _DURABILITIES[head >> 4])
 
 
 class DedupeJournal:
     """Two files, `ids.0` and `ids.1`. The newer is written until it holds `lines_max` records,
-    then the older one is begun anew: together they always hold the newest `lines_max`."""
+    then the older one is begun anew: together they always hold the newest `lines_max`.
+
+    A file begins with its generation, so that no clock has to tell which one is newer.
+    """
 
     def __init__(self, folder: Path, lines_max: int) -> None:
         self._paths = (folder / "ids.0", folder / "ids.1")
         self._lines_max = lines_max
         self._current = 0
         self._count = 0
+        self._generation = 0
         self._descriptor: int | None = None
 
     def open(self) -> list[Line]:
-        """Everything that is remembered, oldest first; then ready to be written."""
-        self._paths[0].parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        """Everything that is remembered, oldest first; then ready to be written. A disk that does
+        not take the files says so again at each `write`."""
         found = [
             list(decode_lines(path.read_bytes())) if path.exists() else [] for path in self._paths
         ]
-        newest = [max((line.at_us for line in lines), default=-1) for lines in found]
-        self._current = 1 if newest[1] > newest[0] else 0
+        ages = [_generation(lines) for lines in found]
+        self._current = 1 if ages[1] > ages[0] else 0
+        self._generation = ages[self._current]
         older, newer = found[1 - self._current], found[self._current]
         self._count = len(newer)
-        self._reopen(truncate=False)
-        return older + newer
+        with contextlib.suppress(OSError):
+            self._reopen(truncate=False)
+        return [line for line in older + newer if line.mark is not Mark.GENERATION]
 
     def write(self, lines: Iterable[Line]) -> None:
-        """Remember; in the operating system's hands when this returns."""
+        """Remember; in the operating system's hands when this returns. OSError where the disk
+        does not take it; then none or some of the lines are remembered."""
         records = [encode_line(line) for line in lines]
-        if self._descriptor is None or not records:
+        if not records:
             return
-        if self._count >= self._lines_max:
+        if self._descriptor is None:
+            self._reopen(truncate=False)
+        elif self._count >= self._lines_max:
             self._current = 1 - self._current
-            self._count = 0
+            self._generation += 1
             self._reopen(truncate=True)
-        view = memoryview(b"".join(records))
-        while view:
-            view = view[os.write(self._descriptor, view) :]
+        if self._count == 0:
+            first = Line(Mark.GENERATION, bytes(KEY_BYTES), 0, offset=self._generation)
+            records.insert(0, encode_line(first))
+        self._append(b"".join(records))
         self._count += len(records)
 
     def close(self) -> None:
-        """Give the file back."""
+        """Give the file back. Whatever is still written opens it once more."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
 
+    def _append(self, data: bytes) -> None:
+        descriptor = self._descriptor
+        if descriptor is None:
+            raise OSError("the file of ids is closed")
+        view = memoryview(data)
+        try:
+            while view:
+                view = view[os.write(descriptor, view) :]
+        except OSError:
+            _cut_to_whole(descriptor)
+            raise
+
     def _reopen(self, *, truncate: bool) -> None:
         self.close()
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | (os.O_TRUNC if truncate else 0)
         path = self._paths[self._current]
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | (os.O_TRUNC if truncate else 0)
         self._descriptor = os.open(path, flags, 0o600)
-        # A torn last record would put every later one out of step.
-        whole = os.fstat(self._descriptor).st_size // RECORD_BYTES * RECORD_BYTES
-        os.ftruncate(self._descriptor, whole)
+        if truncate:
+            self._count = 0
+        _cut_to_whole(self._descriptor)
+
+
+def _generation(lines: list[Line]) -> int:
+    """Of a file; an empty one is older than any."""
+    if not lines:
+        return -1
+    return lines[0].offset if lines[0].mark is Mark.GENERATION else 0
+
+
+def _cut_to_whole(descriptor: int) -> None:
+    """A torn last record would put every later one out of step."""
+    os.ftruncate(descriptor, os.fstat(descriptor).st_size // RECORD_BYTES * RECORD_BYTES)

@@ -107,6 +107,14 @@ class SpoolIsFull(SidecarError):
     """The spool cannot take the message; it was never sent. Ask again later."""
 
 
+class DiskRefuses(SidecarError):
+    """The sidecar's own disk does not take what has to be kept. Nothing was changed."""
+
+
+class Stopping(SidecarError):
+    """The sidecar stops, and takes no more of this request."""
+
+
 class InDoubt(SidecarError):
     """Sent, and no answer came in time. The sidecar goes on until it knows."""
 

@@ -7,9 +7,10 @@ from typing import Final
 import orjson
 from aiohttp import web
 
+from hosting.web import DRAINING
 from sidecar.api_types import PublishQuery, parse_query
 from sidecar.batch import Ack, Entry, Lines, Outcome
-from sidecar.errors import SidecarError
+from sidecar.errors import SidecarError, Stopping
 from sidecar.http_body import app_topic, read_body
 from sidecar.http_publish import Check, Patience
 from sidecar.lines import Block, LineCutter, LineTooLong
@@ -97,6 +98,7 @@ class ManyHandlers:
         pending = Pending()
         cutter = LineCutter(BLOCK_BYTES, self._message_bytes_max)
         broken: tuple[SidecarError, int] | None = None
+        stopping = asyncio.create_task(_end_when_draining(request))
         try:
             while pending.ranges.failure is None:
                 chunk = await request.content.readany()
@@ -108,6 +110,10 @@ class ManyHandlers:
                     break
         except LineTooLong as error:
             broken = error, error.line
+        except Stopping as error:
+            broken = error, cutter.count
+        finally:
+            stopping.cancel()
         ranges = await pending.finished()
         if broken is not None and ranges.failure is None:
             ranges.add(broken[0], broken[1], 0)
@@ -122,6 +128,13 @@ class ManyHandlers:
             lines = Lines(topic, text, count, now_us)
             entry = pending.entry(lines, ack, block.first, count, len(text))
             self._publisher.submit(entry, timeout_s, partition)
+
+
+async def _end_when_draining(request: web.Request) -> None:
+    """A body may go on for hours; a sidecar that stops answers for what it has taken of it."""
+    await request.app[DRAINING].wait()
+    error = Stopping("the sidecar stops; send what is behind `published` again in a moment")
+    request.content.set_exception(error)
 
 
 def _answer(ranges: Ranges, unit: str) -> web.Response:

@@ -18,6 +18,7 @@ from sidecar.batch import Ack, Committed, Entry, Kept, Outcome
 from sidecar.errors import SidecarError
 from sidecar.http_body import app_topic
 from sidecar.http_publish import Check, Patience
+from sidecar.json_text import is_json
 from sidecar.message import OCTETS, Message
 from sidecar.problems import PROBLEMS
 from sidecar.publisher import Publisher
@@ -95,7 +96,7 @@ class _Session:
         async for message in socket:
             if message.type is WSMsgType.TEXT:
                 value = message.data.encode("utf-8")
-                self._submit(value, None if _is_json(value) else _TEXT)
+                self._submit(value, None if is_json(value) else _TEXT)
             elif message.type is WSMsgType.BINARY:
                 self._submit(message.data, OCTETS)
             while len(self._slots) >= UNANSWERED_MAX or self._bytes >= UNANSWERED_BYTES_MAX:
@@ -127,14 +128,6 @@ class _Session:
 
         message = Message(self._topic, value, time.time_ns() // 1000, content_type=content_type)
         self._publisher.submit(Entry(message, self._ack, reply), self._timeout_s)
-
-
-def _is_json(value: bytes) -> bool:
-    try:
-        orjson.loads(value)
-    except orjson.JSONDecodeError:
-        return False
-    return True
 
 
 def _answer(outcome: Outcome) -> bytes:

@@ -6,6 +6,7 @@ what an app is told when something is stored is the publisher's matter.
 """
 
 import asyncio
+import errno
 import logging
 import time
 from collections.abc import Callable
@@ -15,13 +16,14 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from log_format.errors import FormatError
-from log_format.frame import decode_frame
-from sidecar.backlog import Backlog, Place
-from sidecar.batch import Batch, stored_batch
+from hosting.lifecycle import StartError
+from sidecar.backlog import Place
+from sidecar.batch import Batch
 from sidecar.lane import Lane
 from sidecar.pace import Pace
-from sidecar.spool_files import FileLayer, SpoolFailed, SpoolFiles, SpoolFull, Stored
+from sidecar.quarantine import Quarantine
+from sidecar.spool_files import FileLayer, SpoolFailed, SpoolFiles, SpoolFull
+from sidecar.spool_reader import Backlogs, SpoolReader
 
 log = logging.getLogger("sidegate.sidecar")
 
@@ -29,6 +31,8 @@ GROUP_BYTES_MAX: Final = 8 * 1024 * 1024
 """Written and synced in one go; more would make the first of them wait for the last."""
 FULL_RETRY_S: Final = 1.0
 """How soon a full disk is tried again."""
+_MISCONFIGURED: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR})
+"""The folder is not ours to write to, now and later: better said at the start."""
 MARKS_S: Final = 0.02
 """Marks of settled batches wait this long for company, unless a batch waits for them."""
 
@@ -70,7 +74,10 @@ class Outbox:
         self._feeds: set[asyncio.Task[None]] = set()
         self._promised_bytes = 0
         self._writing_bytes = 0
-        self._full_until = 0.0
+        self._full: str | None = None
+        self._prober: asyncio.Task[None] | None = None
+        self._reader = SpoolReader(self._files, Quarantine(folder / "quarantine"))
+        self._folder = folder
         self._idle = asyncio.Event()
         self._idle.set()
         self.on_found: Callable[[str, int, list[Place]], Lane] = _nobody
@@ -103,9 +110,14 @@ class Outbox:
         return self._files.damaged_bytes
 
     @property
-    def failed(self) -> str | None:
-        """Why the spool takes nothing more, if so."""
-        return self._files.failed
+    def problem(self) -> str | None:
+        """Why the disk takes nothing now, or nothing more until a restart, if so."""
+        return self._files.failed or self._full
+
+    @property
+    def quarantined(self) -> int:
+        """Batches that were set aside because they are no frames."""
+        return self._reader.quarantined
 
     @property
     def next_order(self) -> int:
@@ -115,16 +127,14 @@ class Outbox:
     def has_room(self, size: int) -> bool:
         """Whether a message of this size can be promised a place."""
         used = self._files.bytes_used + self._promised_bytes + self._writing_bytes
-        return (
-            self._files.failed is None
-            and used + size <= self._bytes_max
-            and time.monotonic() >= self._full_until
-        )
+        return self.problem is None and used + size <= self._bytes_max
 
     async def start(self) -> None:
         """Find what an earlier run has left, and hand it to its lanes."""
         loop = asyncio.get_running_loop()
         backlogs = await loop.run_in_executor(self._thread, self._open)
+        if self._full is not None:
+            self._found_full(self._full)
         for (topic, partition), backlog in backlogs.items():
             places, superseded = backlog.resolve()
             lane = self.on_found(topic, partition, places)
@@ -147,7 +157,7 @@ class Outbox:
 
     async def stop(self) -> None:
         """Write what is promised, then end."""
-        tasks = [*self._feeds, *([self._pump] if self._pump is not None else [])]
+        tasks = [*self._feeds, *(each for each in (self._pump, self._prober) if each is not None)]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -177,19 +187,18 @@ class Outbox:
             self._feeds.add(task)
             task.add_done_callback(self._fed)
 
-    def _open(self) -> dict[tuple[str, int], Backlog]:
-        backlogs: dict[tuple[str, int], Backlog] = {}
-
-        def found(stored: Stored) -> None:
-            frame = decode_frame(stored.frame)
-            producer = frame.envelope.producer
-            backlog = backlogs.setdefault((producer.topic, producer.partition), Backlog())
-            ids = frame.columns().id
-            if not ids.all_null:
-                backlog.ids += [identity for identity in ids if identity is not None]
-            backlog.add(stored.order, stored.position, stored.written_us, producer.count)
-
-        self._files.open(found)
+    def _open(self) -> Backlogs:
+        """In the thread: what is there. A disk that takes nothing now stops no start."""
+        backlogs: Backlogs = {}
+        try:
+            self._reader.open(backlogs)
+        except SpoolFull as error:
+            self._full = str(error)
+        except SpoolFailed as error:
+            cause = error.__cause__
+            if isinstance(cause, OSError) and cause.errno in _MISCONFIGURED:
+                raise StartError(f"data: {self._folder} cannot be written: {cause}") from error
+            log.critical("spool takes nothing", extra={"fields": {"error": str(error)}})
         return backlogs
 
     def _mark(self, lane: Lane, positions: list[int]) -> None:
@@ -257,7 +266,7 @@ class Outbox:
         try:
             await loop.run_in_executor(self._thread, mark)
         except SpoolFull as error:
-            log.warning("spool marks wait for room", extra={"fields": {"error": str(error)}})
+            self._found_full(str(error))
             good = False
         except SpoolFailed as error:
             log.warning("spool failed", extra={"fields": {"error": str(error)}})
@@ -273,6 +282,30 @@ class Outbox:
             lane.done_synced(count)
             self.on_ready(lane)
         return good
+
+    def _found_full(self, why: str) -> None:
+        """The disk is full: say so, and ask it again until it is not."""
+        if self._full is None or self._prober is None:
+            log.error("spool takes nothing", extra={"fields": {"error": why}})
+        self._full = why
+        if self._prober is None:
+            self._prober = asyncio.create_task(self._probe(), name="spool probe")
+
+    async def _probe(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._full is not None:
+            await asyncio.sleep(FULL_RETRY_S)
+            try:
+                await loop.run_in_executor(self._thread, self._files.probe)
+            except SpoolFull as error:
+                self._full = str(error)
+            except SpoolFailed:
+                # `failed` has the reason from now on.
+                self._full = None
+            else:
+                self._full = None
+                log.info("spool takes messages again")
+        self._prober = None
 
     def _note(self, group: _Group, positions: list[int], written_s: float) -> None:
         by_lane: dict[Lane, list[Batch]] = {}
@@ -290,9 +323,11 @@ class Outbox:
                 self.keep(lane)
             self.on_ready(lane)
 
-    def _refuse(self, group: _Group, error: Exception) -> None:
-        self._full_until = time.monotonic() + FULL_RETRY_S
-        log.error("spool takes nothing", extra={"fields": {"error": str(error)}})
+    def _refuse(self, group: _Group, error: SpoolFull | SpoolFailed) -> None:
+        if isinstance(error, SpoolFull):
+            self._found_full(str(error))
+        else:
+            log.error("spool takes nothing", extra={"fields": {"error": str(error)}})
         by_lane: dict[Lane, list[Batch]] = {}
         for lane, batch, _ in group.batches:
             lane.not_stored(batch)
@@ -305,38 +340,23 @@ class Outbox:
     async def _feed(self, lane: Lane, positions: list[int]) -> None:
         loop = asyncio.get_running_loop()
         try:
-            found = await loop.run_in_executor(
-                self._thread, lambda: [self._files.read(position) for position in positions]
-            )
+            found = await loop.run_in_executor(self._thread, self._reader.batches, positions)
         except OSError as error:
             log.warning("spool could not be read", extra={"fields": {"error": str(error)}})
             await asyncio.sleep(FULL_RETRY_S)
             lane.cancel_refill(positions, time.time())
             self.on_ready(lane)
             return
-        size = sum(len(stored.frame) for stored in found if stored is not None)
+        batches = [batch for batch in found if batch is not None]
+        size = sum(len(batch.frame) for batch in batches)
         await asyncio.sleep(self._pace.delay_s(size, loop.time()))
-        lane.end_refill(self._decode(lane, positions, found))
+        lane.end_refill(batches)
+        gone = [at for at, batch in zip(positions, found, strict=True) if batch is None]
+        self.lost_records += len(gone)
+        self._mark(lane, gone)
         if lane.must_store:
             self.keep(lane)
         self.on_ready(lane)
-
-    def _decode(self, lane: Lane, positions: list[int], found: list[Stored | None]) -> list[Batch]:
-        batches = []
-        for position, stored in zip(positions, found, strict=True):
-            if stored is not None:
-                raw = bytes(stored.frame)
-                try:
-                    batches.append(stored_batch(decode_frame(raw), raw, position, stored.order))
-                except FormatError as error:
-                    log.warning(
-                        "a spooled batch is damaged", extra={"fields": {"error": str(error)}}
-                    )
-                else:
-                    continue
-            self.lost_records += 1
-            self._mark(lane, [position])
-        return batches
 
     def _fed(self, task: asyncio.Task[None]) -> None:
         self._feeds.discard(task)

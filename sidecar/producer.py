@@ -2,10 +2,11 @@
 
 An epoch is used up at each start and at each permanent rejection. They are reserved on disk a
 block at a time, so that neither costs a sync, and a kill -9 can at worst skip some. Where the
-epochs run out, a new random id begins at epoch 0. May import `log_format`; knows no network.
+epochs run out, or the disk takes no reservation, a new random id begins at epoch 0. May import
+`log_format`; knows no network.
 """
 
-import os
+import logging
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,9 @@ import msgspec
 
 from hosting.lifecycle import StartError
 from log_format.sequence import EPOCH_MAX
+from sidecar.whole_file import replace_file
+
+log = logging.getLogger("sidegate.sidecar")
 
 EPOCHS_RESERVED: Final = 64
 """One sync for so many epochs; so many starts are possible before a new id is 32767 / 64."""
@@ -60,8 +64,7 @@ class ProducerState:
         if self._next > EPOCH_MAX:
             self._begin()
         if self._next >= self._reserved:
-            self._reserved = min(self._next + EPOCHS_RESERVED, EPOCH_MAX + 1)
-            self._save()
+            self._reserve()
         self._current = ProducerEpoch(self._producer_id, self._next)
         self._next += 1
         return self._current
@@ -75,6 +78,17 @@ class ProducerState:
         self._producer_id = secrets.randbits(_ID_BITS)
         self._next = 0
         self._reserved = 0
+
+    def _reserve(self) -> None:
+        self._reserved = min(self._next + EPOCHS_RESERVED, EPOCH_MAX + 1)
+        try:
+            self._save()
+        except OSError as error:
+            # An id that no file knows belongs to this run alone: its epochs need no reservation.
+            fields = {"file": str(self._path), "error": str(error)}
+            log.warning("epochs could not be reserved; a new id is used", extra={"fields": fields})
+            self._begin()
+            self._reserved = EPOCH_MAX + 1
 
     def _load(self) -> tuple[int, int]:
         try:
@@ -90,19 +104,5 @@ class ProducerState:
         return state.producer_id, state.next_epoch
 
     def _save(self) -> None:
-        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        fresh = self._path.with_suffix(".new")
-        with open(fresh, "wb", opener=_private) as file:
-            file.write(msgspec.json.encode(_Saved(self._producer_id, self._reserved)))
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(self._path)
-        folder = os.open(self._path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
+        saved = _Saved(self._producer_id, self._reserved)
+        replace_file(self._path, msgspec.json.encode(saved))

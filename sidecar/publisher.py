@@ -6,6 +6,7 @@ hold, the outbox stores what has to outlive a crash; both report back here.
 
 import asyncio
 import logging
+import math
 import time
 from collections import deque
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from sidecar.counters import Counters
 from sidecar.deadlines import Deadlines
 from sidecar.dedupe_gate import DedupeGate
 from sidecar.directory import Directory, TopicInfo
-from sidecar.errors import SidecarError, SpoolIsFull, UplinkDown, retry_after
+from sidecar.errors import SidecarError
 from sidecar.lane import Lane, LaneLimits
 from sidecar.link_state import LinkState
 from sidecar.message import Message
@@ -25,7 +26,7 @@ from sidecar.outbox import Outbox
 from sidecar.outcome import OUTCOMES, Answer, Situation
 from sidecar.partitioner import Partitioner
 from sidecar.producer import ProducerState
-from sidecar.refusals import in_doubt, refusal_error, ring_full
+from sidecar.refusals import in_doubt, never_sent, refusal_error, ring_full, spool_full
 from sidecar.results import AppendResult, Verdict
 from sidecar.settlement import Settled
 from sidecar.uplink import Uplink
@@ -34,8 +35,6 @@ log = logging.getLogger("sidegate.sidecar")
 
 SWEEP_S: Final = 0.02
 """How exact a timeout is: finer than any app can tell."""
-RETRY_AFTER_S: Final = 1.0
-"""What apps are told while no gatekeeper answers: about as long as one takes to restart."""
 
 Overflow = Literal["wait", "reject", "drop_oldest"]
 RejectSink = Callable[[Batch, AppendResult], bool]
@@ -71,6 +70,7 @@ class Publisher:
         self._sweeper: asyncio.TimerHandle | None = None
         self._wait_for_room: dict[Lane, deque[Entry]] = {}
         self._order = -1
+        self._hurries = False
         self._lookups: set[asyncio.Task[None]] = set()
         self.lanes: dict[tuple[str, int], Lane] = {}
         uplink.on_settled, uplink.on_state = self._settled, self._link_changed
@@ -182,6 +182,13 @@ class Publisher:
             entry.answer(Kept(entry.payload.topic, entry.own_id, "none"))
         self._uplink.wake(lane)
 
+    def hurry(self) -> None:
+        """The sidecar stops: from now on nobody waits longer than it takes to store a message."""
+        self._hurries = True
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        self._sweep()
+
     # What the uplink reports.
 
     def _settled(self, lane: Lane, settled: list[Settled]) -> None:
@@ -245,7 +252,7 @@ class Publisher:
         """The disk is full or broken. What was never sent is handed back; the rest is in doubt."""
         self._counters.spool_refusals += 1
         kept: list[Entry] = []
-        if not self._uplink.connected:
+        if not self._uplink.connected and not getattr(error, "unsure", False):
             for entry in lane.abandon():
                 if entry.reply is not None:
                     entry.answer(self._spool_full(str(error)))
@@ -290,19 +297,11 @@ class Publisher:
 
     # The rest.
 
-    def _never_sent(self) -> UplinkDown:
-        reason = self._uplink.state.reason or "the link was lost"
-        return UplinkDown(
-            f"no gatekeeper can take messages now ({reason}); the message was never sent",
-            headers=retry_after(RETRY_AFTER_S),
-        )
+    def _never_sent(self) -> SidecarError:
+        return never_sent(self._uplink.state.reason)
 
-    def _spool_full(self, why: str | None = None) -> SpoolIsFull:
-        why = why or self._outbox.failed or f"spool.bytes_max is {self._outbox.bytes_max}"
-        return SpoolIsFull(
-            f"the spool has no room ({why}); the message was not taken. Ask again later",
-            headers=retry_after(RETRY_AFTER_S),
-        )
+    def _spool_full(self, why: str | None = None) -> SidecarError:
+        return spool_full(why or self._outbox.problem, self._outbox.bytes_max)
 
     def _partitioner(self, topic: str) -> Partitioner:
         info = self._directory.latest(topic)
@@ -372,7 +371,7 @@ class Publisher:
 
     def _sweep(self) -> None:
         self._sweeper = None
-        for entry in self._deadlines.sweep(time.monotonic()):
+        for entry in self._deadlines.sweep(math.inf if self._hurries else time.monotonic()):
             self._expire(entry)
         if self._deadlines:
             self._sweeper = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)

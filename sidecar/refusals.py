@@ -12,14 +12,16 @@ from sidecar.errors import (
     Rejected,
     RingFull,
     SidecarError,
+    SpoolIsFull,
     TooLarge,
     UnknownTopic,
+    UplinkDown,
     retry_after,
 )
 from sidecar.results import AppendResult, Verdict
 
 RETRY_AFTER_S: Final = 1.0
-"""Where the log does not say when to come back."""
+"""Where nobody says when to come back: about as long as a gatekeeper takes to restart."""
 
 
 def refusal_error(batch: Batch, result: AppendResult) -> SidecarError:
@@ -52,6 +54,24 @@ def in_doubt(more: str = "") -> InDoubt:
     return InDoubt(
         "no answer from the log in time; the sidecar goes on trying. "
         "Ask again with the same id to learn the outcome" + (f" ({more})" if more else "")
+    )
+
+
+def never_sent(reason: str | None) -> UplinkDown:
+    """What an app is told while no gatekeeper answers."""
+    return UplinkDown(
+        f"no gatekeeper can take messages now ({reason or 'the link was lost'}); the message was "
+        "never sent",
+        headers=retry_after(RETRY_AFTER_S),
+    )
+
+
+def spool_full(why: str | None, bytes_max: int) -> SpoolIsFull:
+    """What an app is told when the spool does not take its message."""
+    return SpoolIsFull(
+        f"the spool has no room ({why or f'spool.bytes_max is {bytes_max}'}); the message was not "
+        "taken. Ask again later",
+        headers=retry_after(RETRY_AFTER_S),
     )
 
 

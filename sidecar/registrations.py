@@ -4,7 +4,7 @@ Registering is for simple clients that want to learn early whether they may publ
 from topic and name, so that registering twice is registering once. Blocking, rarely written.
 """
 
-import os
+from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -12,7 +12,8 @@ from typing import Final
 import msgspec
 
 from hosting.lifecycle import StartError
-from sidecar.spool_files import sync_folder
+from sidecar.errors import DiskRefuses
+from sidecar.whole_file import replace_file
 
 NAME_BYTES_MAX: Final = 128
 """A name is for people who look at the list."""
@@ -54,7 +55,7 @@ class Registrations:
 
     def list(self) -> list[Registration]:
         """All of them, by topic and name."""
-        return sorted(self._known.values(), key=lambda row: (row.topic, row.name))
+        return _sorted(self._known)
 
     @property
     def full(self) -> bool:
@@ -66,15 +67,14 @@ class Registrations:
         row = Registration(publisher_id(topic, name), topic, name)
         if row.publisher_id in self._known:
             return row, False
-        self._known[row.publisher_id] = row
-        self._save()
+        self._save({**self._known, row.publisher_id: row})
         return row, True
 
     def remove(self, identity: str) -> bool:
         """Forget one; whether it was there."""
-        if self._known.pop(identity, None) is None:
+        if identity not in self._known:
             return False
-        self._save()
+        self._save({name: row for name, row in self._known.items() if name != identity})
         return True
 
     def allows(self, identity: str | None, topic: str) -> bool:
@@ -82,12 +82,14 @@ class Registrations:
         row = self._known.get(identity) if identity is not None else None
         return row is not None and row.topic == topic
 
-    def _save(self) -> None:
-        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        fresh = self._path.with_suffix(".new")
-        with fresh.open("wb") as file:
-            file.write(msgspec.json.encode(self.list()))
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(self._path)
-        sync_folder(self._path.parent)
+    def _save(self, known: dict[str, Registration]) -> None:
+        """Write them all; what is known changes only when they are on disk."""
+        try:
+            replace_file(self._path, msgspec.json.encode(_sorted(known)))
+        except OSError as error:
+            raise DiskRefuses(f"{self._path} could not be written: {error}; ask again") from error
+        self._known = known
+
+
+def _sorted(known: Mapping[str, Registration]) -> list[Registration]:
+    return sorted(known.values(), key=lambda row: (row.topic, row.name))

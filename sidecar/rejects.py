@@ -16,10 +16,11 @@ import msgspec
 from log_format.body import encode_body
 from log_format.frame import decode_frame, encode_frame
 from sidecar.batch import Batch
+from sidecar.errors import DiskRefuses
 from sidecar.message import Message
 from sidecar.record_id import derived_id
 from sidecar.results import AppendResult
-from sidecar.spool_files import sync_folder
+from sidecar.whole_file import replace_file, sync_folder
 
 
 class Reject(msgspec.Struct, frozen=True):
@@ -110,14 +111,16 @@ class RejectFile:
 
     def open(self) -> None:
         """Read what is there. A torn last line is cut: its batch is still in the spool."""
+        if self._path.exists():
+            whole = self._path.read_bytes().rfind(b"\n") + 1
+            if whole < self._path.stat().st_size:
+                # Unlike a new file, this works on a full disk too.
+                os.truncate(self._path, whole)
+            self._size = whole
         rejects = self.list()
         self.count = len(rejects)
         self.messages = sum(reject.messages for reject in rejects)
         self._next_id = max((reject.id for reject in rejects), default=-1) + 1
-        lines = b"".join(msgspec.json.encode(reject) + b"\n" for reject in rejects)
-        if self._path.exists() and self._path.stat().st_size != len(lines):
-            self._replace(lines)
-        self._size = len(lines)
 
     def add(self, batch: Batch, result: AppendResult, at_us: int) -> bool:
         """Keep a refused batch, synced. False where the file is full and it is gone."""
@@ -196,11 +199,8 @@ class RejectFile:
         return len(before) - len(after)
 
     def _replace(self, lines: bytes) -> None:
-        fresh = self._path.with_suffix(".new")
-        with fresh.open("wb") as file:
-            file.write(lines)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(self._path)
-        sync_folder(self._path.parent)
+        try:
+            replace_file(self._path, lines)
+        except OSError as error:
+            raise DiskRefuses(f"{self._path} was not written: {error}; it is as it was") from error
         self._size = len(lines)

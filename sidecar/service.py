@@ -37,6 +37,7 @@ from sidecar.http_topics import TopicHandlers
 from sidecar.http_whoami import whoami_handler
 from sidecar.id_search import find_id, find_ids
 from sidecar.lane import LaneLimits
+from sidecar.last_answers import LastAnswers
 from sidecar.oauth import Client
 from sidecar.outbox import Outbox
 from sidecar.producer import ProducerState
@@ -46,6 +47,7 @@ from sidecar.registrations import Registrations
 from sidecar.reject_retry import RejectRetry
 from sidecar.rejects import RejectFile
 from sidecar.results import AppendResult
+from sidecar.spool_files import FileLayer
 from sidecar.start import Start
 from sidecar.status import Status, StatusCollector
 from sidecar.topic_stream import TopicStream
@@ -73,8 +75,8 @@ def build(config: SidecarConfig) -> Service:
     return assemble(config).service
 
 
-def assemble(config: SidecarConfig) -> Assembly:
-    """The same, with its parts."""
+def assemble(config: SidecarConfig, spool_disk: FileLayer | None = None) -> Assembly:
+    """The same, with its parts; the spool writes through `spool_disk`."""
     limits, counters = config.limits, Counters()
     guard = Guard.of(config.allowed_hosts)
     files = TlsFiles(config.tls.certificate, config.tls.key, config.tls.ca)
@@ -92,10 +94,12 @@ def assemble(config: SidecarConfig) -> Assembly:
         bytes_max=config.spool.bytes_max,
         segment_bytes=config.spool.segment_bytes,
         drain_bytes_per_s=config.spool.drain_bytes_per_s,
+        files=spool_disk,
     )
     dedupe = DedupeGate(
         DedupeWindow(config.dedupe.ids_max, config.dedupe.age),
-        DedupeJournal(config.data, config.dedupe.ids_max),
+        # An id has two records: that it was begun, and what became of it.
+        DedupeJournal(config.data, 2 * config.dedupe.ids_max),
         partial(find_id, gateway),
     )
     rejects = RejectFile(config.data, config.spool.rejects_bytes_max)
@@ -219,6 +223,7 @@ def assemble(config: SidecarConfig) -> Assembly:
                 connections_max=limits.connections_max,
             )
         )
+    service.add(LastAnswers(publisher))
     if config.health is not None:
         watched = health_app(service, registry)
         service.add(
@@ -233,6 +238,8 @@ def _readiness(uplink: Uplink, outbox: Outbox) -> Readiness:
     """Ready while a message that is published with the default `ack` will not be lost."""
     spool_takes = outbox.has_room(0)
     detail = {**uplink.state.document(), "spool_takes_messages": spool_takes}
+    if outbox.problem is not None:
+        detail["spool_error"] = outbox.problem
     return Readiness(uplink.connected or spool_takes, detail)
 
 

@@ -28,9 +28,12 @@ from sidecar.spool_format import (
     scan_segment,
     split_position,
 )
+from sidecar.whole_file import sync_folder
 
 _NAME: Final = re.compile(r"([0-9]{10})\.spool")
 _DISK_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+PROBE_BYTES: Final = 1024 * 1024
+"""A full disk is taken to have room again when this fits: a batch of the default size."""
 RESTART_BYTES: Final = 1024 * 1024
 """A drained segment smaller than this is written on; a larger one is replaced by a new one."""
 
@@ -40,7 +43,14 @@ class SpoolFull(Exception):
 
 
 class SpoolFailed(Exception):
-    """The disk did not do what it was told. The spool takes nothing more until a restart."""
+    """The disk did not do what it was told. The spool takes nothing more until a restart.
+
+    `unsure` where what was to be appended may be found by the next run all the same.
+    """
+
+    def __init__(self, text: str, *, unsure: bool = False) -> None:
+        super().__init__(text)
+        self.unsure = unsure
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +93,8 @@ class SpoolFiles:
 
     Segments are removed from the oldest on, once all of their frames are marked: the marks may
     lie in younger ones. `next_order` is above the order of every frame that was ever stored here.
-    Each position may be marked once.
+    Each position may be marked once. On a full disk there may be no segment to write to; then what
+    is there can be read and sent all the same, and segments that are settled make room.
     """
 
     def __init__(self, folder: Path, *, segment_bytes: int, files: FileLayer | None = None) -> None:
@@ -92,6 +103,7 @@ class SpoolFiles:
         self._files = files or FileLayer()
         self._segments: list[_Segment] = []
         self._descriptor: int | None = None
+        self._next_number = 0
         self._unwritten_marks: list[int] = []
         self.failed: str | None = None
         self.next_order = 0
@@ -111,12 +123,17 @@ class SpoolFiles:
         """Read what is there; `found` is called for each frame that is not marked, in file order.
 
         A torn tail of the last segment is cut. Damage elsewhere is passed over and counted.
+        SpoolFull or SpoolFailed where nothing can be written: what is there was found before.
         """
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        names = sorted(path.name for path in self._folder.iterdir() if _NAME.fullmatch(path.name))
+        names = []
+        if self._folder.exists():
+            names = sorted(
+                each.name for each in self._folder.iterdir() if _NAME.fullmatch(each.name)
+            )
         self._segments = [
             _Segment(int(name.partition(".")[0]), self._folder / name) for name in names
         ]
+        self._next_number = self._segments[-1].number + 1 if self._segments else 0
         done: set[int] = set()
         for segment in self._segments:
             for record in self._scan(segment, segment.path.read_bytes()):
@@ -127,8 +144,9 @@ class SpoolFiles:
             for each in scan_segment(segment.path.read_bytes()):
                 if isinstance(each, Record) and each.kind is Kind.FRAME:
                     self._note(segment, each, done, found)
-        self._begin_segment()
+        # Before anything is written: a full disk may get room by this alone.
         self._remove_settled()
+        self._begin_segment()
 
     def append(self, frames: Iterable[tuple[int, bytes]], written_us: int) -> list[int]:
         """Store frames with their orders and sync; their positions. All of them or none."""
@@ -137,7 +155,8 @@ class SpoolFiles:
         for order, frame in frames:
             records.append(encode_record(Kind.FRAME, order, written_us, frame))
             self.next_order = max(self.next_order, order + 1)
-        if self._active.size + sum(map(len, records)) > self._segment_bytes:
+        size = sum(map(len, records))
+        if self._descriptor is None or self._active.size + size > self._segment_bytes:
             self._begin_segment()
         segment = self._active
         ends = list(accumulate(map(len, records), initial=segment.size))
@@ -163,9 +182,28 @@ class SpoolFiles:
         kept = {segment.number for segment in self._segments}
         marks = [each for each in self._unwritten_marks if split_position(each)[0] in kept]
         if marks:
+            if self._descriptor is None:
+                self._begin_segment()
             self._write(encode_done(marks, written_us))
         self._unwritten_marks.clear()
         self._restart_empty()
+
+    def probe(self) -> None:
+        """Whether a disk that was full takes something again: nothing, or why not is raised."""
+        self._refuse_failed()
+        if self._descriptor is None:
+            self._begin_segment()
+        descriptor, size = self._descriptor, self._active.size
+        if descriptor is None:
+            raise SpoolFailed("the spool is closed")
+        try:
+            # A crash meanwhile leaves a torn tail of zeros, which the next run cuts.
+            self._write_whole(descriptor, bytes(PROBE_BYTES))
+            self._files.sync(descriptor)
+        except OSError as error:
+            raise self._refused(error) from error
+        finally:
+            self._take_back(descriptor, size)
 
     def read(self, position: int) -> Stored | None:
         """The frame at `position`, or None where the disk has lost it."""
@@ -220,10 +258,12 @@ class SpoolFiles:
             found(Stored(position, record.order, record.written_us, record.payload))
 
     def _begin_segment(self) -> None:
-        number = self._active.number + 1 if self._segments else 0
+        # A number never comes again in one run: marks of a removed segment may still wait.
+        number = self._next_number
         path = self._folder / f"{number:010d}.spool"
         descriptor = None
         try:
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
             self._write_whole(descriptor, SEGMENT_MAGIC)
             self._files.sync(descriptor)
@@ -235,6 +275,7 @@ class SpoolFiles:
             raise self._refused(error) from error
         self.close()
         self._descriptor = descriptor
+        self._next_number += 1
         self._segments.append(_Segment(number, path, size=len(SEGMENT_MAGIC)))
 
     def _write(self, data: bytes) -> None:
@@ -249,9 +290,12 @@ class SpoolFiles:
         try:
             self._files.sync(descriptor)
         except OSError as error:
+            erased = self._erased(segment)
+            if erased and error.errno in _DISK_FULL:
+                raise self._refused(error) from error
             # What reached the disk is unknown now, and asking again would hide it.
             self.failed = f"the spool could not be synced: {error}; restart the sidecar"
-            raise SpoolFailed(self.failed) from error
+            raise SpoolFailed(self.failed, unsure=not erased) from error
         segment.size += len(data)
 
     def _write_whole(self, descriptor: int, data: bytes) -> None:
@@ -259,6 +303,18 @@ class SpoolFiles:
         view = memoryview(data)
         while view:
             view = view[self._files.write(descriptor, view) :]
+
+    def _erased(self, segment: _Segment) -> bool:
+        """Cut what was just written off again, for good: whoever sent it is told that it is not
+        kept, so a later run must not find it. False where the disk refuses that too."""
+        if self._descriptor is None:
+            return False
+        try:
+            os.ftruncate(self._descriptor, segment.size)
+            self._files.sync(self._descriptor)
+        except OSError:
+            return False
+        return True
 
     def _take_back(self, descriptor: int, size: int) -> None:
         try:
@@ -274,7 +330,8 @@ class SpoolFiles:
 
     def _remove_settled(self) -> None:
         removed = False
-        while len(self._segments) > 1 and not self._segments[0].live:
+        kept = 0 if self._descriptor is None else 1
+        while len(self._segments) > kept and not self._segments[0].live:
             self._segments.pop(0).path.unlink(missing_ok=True)
             removed = True
         if removed:
@@ -282,15 +339,8 @@ class SpoolFiles:
 
     def _restart_empty(self) -> None:
         """A drained spool gives its room back, also that of the segment in use."""
+        if self._descriptor is None:
+            return
         if len(self._segments) == 1 and not self._active.live and self._active.size > RESTART_BYTES:
             self._begin_segment()
             self._remove_settled()
-
-
-def sync_folder(folder: Path) -> None:
-    """Make a new or removed file's name durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -58,8 +58,10 @@ class Status:
                 "bytes_max": outbox.bytes_max,
                 "oldest_age_s": round(self.spool_age_s, 3),
                 "takes_messages": outbox.has_room(0),
-                "error": outbox.failed,
+                "error": outbox.problem,
                 "damaged_bytes": outbox.damaged_bytes,
+                "quarantined_batches": outbox.quarantined,
+                "lost_batches": outbox.lost_records,
             },
             "rejects": {
                 "batches": rejects.count,
@@ -100,6 +102,7 @@ class StatusCollector(Collector):
             ("spool_bytes", "Bytes of the spool on disk.", outbox.bytes_used),
             ("spool_limit_bytes", "Bytes that the spool may take.", outbox.bytes_max),
             ("spool_oldest_age_seconds", "Age of the oldest on disk alone.", status.spool_age_s),
+            ("spool_quarantined_batches", "Spooled batches set aside.", outbox.quarantined),
             ("rejects_batches", "Refused batches that were kept.", status.rejects.count),
         )
         for name, text, value in gauges:

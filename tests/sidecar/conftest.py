@@ -803,11 +803,13 @@ class Mesh:
         }
         return SidecarConfig(**{**settings, **changes})
 
-    async def sidecar(self, *, connected: bool = True, **changes: Any) -> Running:
+    async def sidecar(
+        self, *, connected: bool = True, files: Any = None, **changes: Any
+    ) -> Running:
         """Start one; by default wait until it is connected."""
         from sidecar.service import assemble
 
-        assembly = assemble(self.config(**changes))
+        assembly = assemble(self.config(**changes), files)
         task = asyncio.create_task(assembly.service.run())
         running = Running(assembly, task)
         self.sidecars.append(running)

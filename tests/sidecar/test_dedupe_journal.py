@@ -1,5 +1,8 @@
 """The journal of ids: what was written is there after a kill, and a torn record hurts no other."""
 
+import resource
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -67,3 +70,35 @@ def test_a_torn_record_is_cut_and_the_next_one_is_read(tmp_path):
     again.write([line(2)])
     again.close()
     assert DedupeJournal(tmp_path, 10).open() == [line(0), line(2)]
+
+
+def test_the_newer_file_is_found_whatever_the_clock_did(tmp_path):
+    journal = DedupeJournal(tmp_path, 4)
+    journal.open()
+    for number in range(7):
+        # The clock goes backwards all the time.
+        journal.write([Line(Mark.BEGUN, b"%016d" % number, 1_000 - number)])
+    journal.close()
+    again = DedupeJournal(tmp_path, 4)
+    found = [int(line.key) for line in again.open()]
+    assert found == sorted(found)
+    assert found[-1] == 6
+    assert len(found) >= 4
+    again.close()
+
+
+def test_a_line_that_the_disk_cuts_short_puts_no_other_out_of_step(tmp_path):
+    journal = DedupeJournal(tmp_path, 100)
+    journal.open()
+    journal.write([Line(Mark.BEGUN, b"%016d" % 0, 1)])
+    size = (tmp_path / "ids.0").stat().st_size
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 20, before[1]))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            journal.write([Line(Mark.BEGUN, b"%016d" % 1, 1)])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    journal.write([Line(Mark.BEGUN, b"%016d" % 2, 1)])
+    journal.close()
+    assert [int(line.key) for line in DedupeJournal(tmp_path, 100).open()] == [0, 2]

@@ -1,11 +1,16 @@
 """The spool in a running sidecar: outages, restarts, a full disk; counted to the last message."""
 
 import asyncio
+import errno
 import json
+import os
 
 import pytest
 
+from hosting.lifecycle import StartError
 from sidecar.config import SpoolConfig
+from sidecar.outbox import Outbox
+from sidecar.spool_files import FileLayer
 
 
 async def spooled(sidecar, first, last, topic="t"):
@@ -179,3 +184,116 @@ async def test_core_waiters_behind_the_spool_are_answered_with_their_offsets(mes
     status, answer = await late
     assert (status, answer["offset"]) == (200, 20)
     assert [json.loads(value) for value in mesh.log.values("t")] == list(range(21))
+
+
+class FaultyDisk(FileLayer):
+    """Refuses writes or syncs with an error number, when told to."""
+
+    def __init__(self):
+        self.write_error = None
+        self.sync_errors = []
+
+    def write(self, descriptor, data):
+        if self.write_error is not None:
+            raise OSError(self.write_error, os.strerror(self.write_error))
+        return super().write(descriptor, data)
+
+    def sync(self, descriptor):
+        if self.sync_errors:
+            error = self.sync_errors.pop(0)
+            raise OSError(error, os.strerror(error))
+        super().sync(descriptor)
+
+
+@pytest.fixture
+def disk():
+    return FaultyDisk()
+
+
+async def test_a_disk_that_is_full_at_the_start_is_told_and_stops_nothing_that_needs_no_disk(
+    mesh, disk
+):
+    sidecar = await mesh.sidecar()
+    await outage(mesh, sidecar)
+    await spooled(sidecar, 0, 3)
+    disk.write_error = errno.ENOSPC
+    again = await restart(mesh, sidecar, files=disk)
+    status, ready = await again.get("/readyz")
+    assert status == 503
+    assert "disk is full" in ready["checks"]["promises"]["spool_error"]
+    spool = (await again.get("/status"))[1]["spool"]
+    assert (spool["messages"], spool["takes_messages"]) == (3, False)
+    assert "disk is full" in spool["error"]
+    for ack, code in (("auto", "spool_full"), ("sidecar", "spool_full"), ("core", "uplink_down")):
+        given, answer = await again.publish({"topic": "t", "message": ack}, ack=ack)
+        assert (given, answer["code"]) == (503, code)
+        if ack != "core":
+            assert "disk is full" in answer["detail"]
+    await mesh.gatekeeper.listening.start()
+    await again.connected()
+    await drained(again)
+    assert (await again.get("/readyz"))[0] == 200
+    assert (await again.publish({"topic": "t", "message": 3}))[0] == 200
+    assert mesh.log.values("t") == [b"0", b"1", b"2", b"3"]
+    disk.write_error = None
+    await again.until(lambda: again.assembly.outbox.problem is None)
+    await outage(mesh, again)
+    await spooled(again, 4, 6)
+
+
+async def test_a_new_sidecar_on_a_full_disk_starts(mesh, disk):
+    disk.write_error = errno.ENOSPC
+    sidecar = await mesh.sidecar(files=disk)
+    assert (await sidecar.get("/readyz"))[0] == 200, "the log can be reached"
+    assert (await sidecar.publish({"topic": "t", "message": 0}))[0] == 200
+    await outage(mesh, sidecar)
+    assert (await sidecar.get("/readyz"))[0] == 503
+    assert (await sidecar.publish({"topic": "t", "message": 1}))[1]["code"] == "spool_full"
+
+
+async def test_a_disk_that_fills_up_and_gets_room_again_is_found_without_a_publish(mesh, disk):
+    sidecar = await mesh.sidecar(files=disk)
+    await outage(mesh, sidecar)
+    disk.write_error = errno.ENOSPC
+    assert (await sidecar.publish({"topic": "t", "message": 0}))[1]["code"] == "spool_full"
+    assert (await sidecar.get("/readyz"))[0] == 503
+    disk.write_error = None
+    await sidecar.until(lambda: sidecar.assembly.outbox.problem is None)
+    assert (await sidecar.get("/readyz"))[0] == 200
+    await spooled(sidecar, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("errors", "status", "code"),
+    [([errno.EIO], 503, "spool_full"), ([errno.EIO, errno.EIO], 504, "in_doubt")],
+)
+async def test_a_message_whose_sync_failed_is_refused_and_gone_or_said_to_be_in_doubt(
+    mesh, disk, errors, status, code
+):
+    sidecar = await mesh.sidecar(files=disk)
+    await outage(mesh, sidecar)
+    await spooled(sidecar, 0, 1)
+    disk.sync_errors += errors
+    given, answer = await sidecar.publish({"topic": "t", "message": 1})
+    assert (given, answer["code"]) == (status, code)
+    assert "restart the sidecar" in (await sidecar.get("/status"))[1]["spool"]["error"]
+    assert (await sidecar.publish({"topic": "t", "message": 2}))[1]["code"] == "spool_full"
+    again = await restart(mesh, sidecar)
+    await mesh.gatekeeper.listening.start()
+    await again.connected()
+    await drained(again)
+    # What was refused is gone for good; what is in doubt may be there.
+    assert mesh.log.values("t") == [b"0"] if status == 503 else [b"0", b"1"]
+
+
+async def test_a_folder_that_may_not_be_written_to_is_a_start_error_that_names_it(tmp_path, disk):
+    disk.write_error = errno.EROFS
+    outbox = Outbox(
+        tmp_path / "spool",
+        bytes_max=1 << 20,
+        segment_bytes=1 << 16,
+        drain_bytes_per_s=1,
+        files=disk,
+    )
+    with pytest.raises(StartError, match=r"data: .*spool cannot be written: .*Read-only"):
+        await outbox.start()

@@ -102,3 +102,16 @@ def test_folder_and_file_are_private_and_no_half_written_file_is_left(path):
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     assert [each.name for each in path.parent.iterdir()] == ["producer.json"]
+
+
+def test_on_a_disk_that_takes_nothing_a_new_id_of_this_run_alone_is_used(path):
+    saved = ProducerState(path).current
+    path.with_suffix(".new").mkdir()
+    state = ProducerState(path)
+    used = [state.current, *(state.raise_epoch() for _ in range(200))]
+    assert len({(each.producer_id, each.epoch) for each in used}) == 201
+    assert {each.producer_id for each in used} != {saved.producer_id}
+    assert state.current.producer_id != saved.producer_id
+    path.with_suffix(".new").rmdir()
+    after = ProducerState(path).current
+    assert (after.producer_id, after.epoch > saved.epoch) == (saved.producer_id, True)

@@ -3,6 +3,7 @@
 import pytest
 
 from hosting.lifecycle import StartError
+from sidecar.errors import DiskRefuses
 from sidecar.registrations import Registrations, publisher_id
 
 
@@ -46,3 +47,14 @@ def test_a_damaged_file_is_named_with_what_to_do(tmp_path):
     (tmp_path / "registrations.json").write_text("{")
     with pytest.raises(StartError, match="remove it"):
         opened(tmp_path)
+
+
+def test_what_the_disk_does_not_take_changes_nothing(tmp_path):
+    registrations = Registrations(tmp_path)
+    kept, _ = registrations.add("t", "kept")
+    (tmp_path / "registrations.new").mkdir()
+    with pytest.raises(DiskRefuses, match="could not be written"):
+        registrations.add("t", "lost")
+    with pytest.raises(DiskRefuses):
+        registrations.remove(kept.publisher_id)
+    assert registrations.list() == [kept]

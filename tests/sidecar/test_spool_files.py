@@ -238,3 +238,104 @@ class SpoolMachine(RuleBasedStateMachine):
 
 SpoolMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
 TestSpool = SpoolMachine.TestCase
+
+
+def test_a_full_disk_at_the_start_finds_what_is_there_and_says_that_it_is_full(tmp_path):
+    spool, _ = opened(tmp_path)
+    positions = spool.append([(0, b"a" * 300), (1, b"b" * 300)], 0)
+    spool.close()
+    layer, found = FaultyLayer(), []
+    layer.write_error = errno.ENOSPC
+    full = SpoolFiles(tmp_path, segment_bytes=400, files=layer)
+    with pytest.raises(SpoolFull):
+        full.open(found.append)
+    assert [each.order for each in found] == [0, 1]
+    assert full.failed is None
+    assert full.read(positions[0]).frame == b"a" * 300
+    with pytest.raises(SpoolFull):
+        full.append([(2, b"c")], 0)
+    with pytest.raises(SpoolFull):
+        full.probe()
+    # Frames that were sent make room although no mark can be written.
+    full.mark(positions, 0)
+    assert full.bytes_used == 0
+    assert list(tmp_path.glob("*.spool")) == []
+    layer.write_error = None
+    full.probe()
+    (position,) = full.append([(2, b"c")], 0)
+    full.close()
+    again, found = opened(tmp_path)
+    assert [(each.order, each.position) for each in found] == [(2, position)]
+    assert again.damaged_bytes == 0
+    again.close()
+
+
+def test_a_new_folder_on_a_full_disk_can_be_begun_later(tmp_path):
+    layer = FaultyLayer()
+    layer.write_error = errno.ENOSPC
+    spool = SpoolFiles(tmp_path / "a" / "spool", segment_bytes=400, files=layer)
+    with pytest.raises(SpoolFull):
+        spool.open(lambda _: None)
+    layer.write_error = None
+    spool.append([(0, b"a")], 0)
+    spool.close()
+    _, found = opened(tmp_path / "a" / "spool")
+    assert [each.order for each in found] == [0]
+
+
+def test_marks_of_a_segment_that_is_gone_never_hit_a_new_one(tmp_path):
+    layer = FaultyLayer()
+    spool, _ = opened(tmp_path, layer, segment_bytes=1 << 20)
+    (first,) = spool.append([(0, b"a")], 0)
+    spool.close()
+    layer.write_error = errno.ENOSPC
+    spool = SpoolFiles(tmp_path, segment_bytes=1 << 20, files=layer)
+    with pytest.raises(SpoolFull):
+        spool.open(lambda _: None)
+    spool.mark([first], 0)
+    layer.write_error = None
+    (second,) = spool.append([(1, b"b")], 0)
+    assert second != first
+    spool.mark([], 0)
+    spool.close()
+    _, found = opened(tmp_path)
+    assert [each.order for each in found] == [1]
+
+
+class UnsyncedLayer(FaultyLayer):
+    """Syncs fail for the first `failing` times."""
+
+    failing = 0
+
+    def sync(self, descriptor):
+        if self.failing:
+            self.failing -= 1
+            raise OSError(self.sync_error, os.strerror(self.sync_error))
+        os.fdatasync(descriptor)
+
+
+@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
+def test_what_could_not_be_synced_is_erased_so_that_no_later_run_sends_it(tmp_path, error):
+    layer = UnsyncedLayer()
+    spool, _ = opened(tmp_path, layer)
+    spool.append([(0, b"a")], 0)
+    layer.sync_error, layer.failing = error, 1
+    with pytest.raises((SpoolFailed, SpoolFull)) as caught:
+        spool.append([(1, b"refused")], 0)
+    assert not getattr(caught.value, "unsure", False)
+    assert (spool.failed is None) == (error == errno.ENOSPC), "a full disk is not a broken one"
+    spool.close()
+    again, found = opened(tmp_path)
+    assert [each.order for each in found] == [0]
+    assert again.damaged_bytes == 0
+    again.close()
+
+
+def test_where_even_that_fails_it_is_unsure(tmp_path):
+    layer = UnsyncedLayer()
+    spool, _ = opened(tmp_path, layer)
+    layer.sync_error, layer.failing = errno.EIO, 2
+    with pytest.raises(SpoolFailed) as caught:
+        spool.append([(0, b"a")], 0)
+    assert caught.value.unsure
+    spool.close()
