@@ -134,8 +134,9 @@ class LimitsConfig:
     """Bytes on their way to one subscriber before the gatekeeper has to wait."""
     request_bytes_max: ByteSize = 8 * 1024 * 1024
     """One append request to a gatekeeper; the wire allows 32 MiB."""
-    requests_in_flight_max: int = 4
-    """Append requests under way at one time: busy partitions do not wait for slow ones."""
+    requests_in_flight_max: int = 8
+    """Append requests under way at one time, of which a busy partition has up to three: others
+    need not wait for it."""
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """Limits that would let nothing through are refused."""

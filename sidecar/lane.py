@@ -13,15 +13,20 @@ from typing import Final
 
 from sidecar.batch import Ack, Batch, Entry, make_batch, take_run
 from sidecar.compressor import Compressor, Mode
+from sidecar.flight import BATCHES_IN_FLIGHT_MAX, Flight, Flights
 from sidecar.numbering import CountedOrders, Epochs, Numbering, Orders
 from sidecar.producer import ProducerEpoch
-from sidecar.results import AppendResult
+from sidecar.results import AppendResult, Verdict
 from sidecar.ring import Ring
-from sidecar.settlement import LATE_S_MAX, Settled, settle_flight
+from sidecar.settlement import LATE_S_MAX, Settled, settle_flights
 from sidecar.shelf import Shelf
 
-BATCHES_IN_FLIGHT_MAX: Final = 5
-"""As many as a log with Kafka's rules remembers of a producer, so that a repeat is recognised."""
+FLIGHT_BYTES: Final = 1024 * 1024
+"""About what one of several requests carries, uncompressed: large batches go one by one, so that
+sidecar, gatekeeper and core each have one to work on; small ones go together."""
+FOLLOW_BYTES: Final = 256 * 1024
+"""So much must wait, or a whole batch, before a further request follows those under way. Less
+gains nothing by not waiting for the answer, and may overtake a larger one on the way."""
 RESIDENT_MAX: Final = 2 * BATCHES_IN_FLIGHT_MAX
 """Stored batches that stay in memory too: those under way, and as many that follow."""
 
@@ -41,7 +46,7 @@ class Lane:
     """Messages of one partition, from the moment they are accepted until their fate is known.
 
     Invariants. Batches of one owner have contiguous sequences, oldest first. The first `in_flight`
-    batches of the queue are in the one request that is under way. A doubtful batch is never
+    batches of the queue are in the requests under way, all of one owner. A doubtful batch is never
     overtaken and never restamped before the log has surely refused it; a batch of a newer owner
     is not sent while one of an older owner is unsettled: so a retry neither doubles nor reorders.
     What is stored is a prefix of the lane, so that a crash leaves no gap. Belongs to the event
@@ -49,10 +54,9 @@ class Lane:
     """
 
     __slots__ = (
-        "_close_at", "_compressor", "_limits", "_lost_at", "_numbering", "_retry_at",
-        "_sent_owner", "_single",
-        "in_flight", "partition", "queue", "refilling", "ring", "shelf", "stalled", "tail", "topic",
-        "unsynced", "waiters",
+        "_close_at", "_compressor", "_flights", "_limits", "_lost_at", "_numbering", "_retry_at",
+        "_sent_owner", "partition", "queue", "refilling", "ring", "shelf", "single", "stalled",
+        "tail", "topic", "unsynced", "waiters",
     )  # fmt: skip
 
     def __init__(
@@ -70,10 +74,11 @@ class Lane:
         self.shelf = Shelf()
         self.tail: deque[Batch] = deque()
         self.waiters: dict[int, list[Entry]] = {}
-        self.in_flight = 0
         self.refilling = False
+        self.single = False
         self.stalled = False
         self.unsynced = 0
+        self._flights = Flights()
         self._limits = limits
         self._compressor = Compressor(limits.compression)
         self._numbering = Numbering(producers, orders if orders is not None else CountedOrders())
@@ -81,7 +86,11 @@ class Lane:
         self._close_at = 0.0
         self._retry_at = 0.0
         self._lost_at = -LATE_S_MAX
-        self._single = False
+
+    @property
+    def in_flight(self) -> int:
+        """Batches at the head of the queue that are under way."""
+        return self._flights.batches
 
     @property
     def empty(self) -> bool:
@@ -117,57 +126,66 @@ class Lane:
 
     def due_at(self) -> float | None:
         """When there is something to send; None while there is nothing, or an answer is awaited."""
-        if self.in_flight:
+        flying = self.in_flight
+        if flying and (self.single or not self._flights.may_follow):
             return None
-        if self.queue:
-            first = self.queue[0]
-            return None if self._must_wait(first) else self._retry_at
+        if len(self.queue) > flying:
+            return self._retry_at if self._may_go(self.queue[flying]) else None
         if not self.ring or self.on_disk_only:
             return None
-        if self.ring.held_bytes >= self._limits.batch_bytes_max:
+        full = self._limits.batch_bytes_max
+        if flying:
+            enough = self.ring.held_bytes >= min(full, FOLLOW_BYTES)
+            return self._retry_at if enough else None
+        if self.ring.held_bytes >= full:
             return self._retry_at
         return max(self._retry_at, self._close_at)
 
-    def load(self, bytes_max: int) -> list[Batch]:
-        """Take up to five batches for one request. They stay in the queue until settled.
+    def load(self, bytes_max: int) -> Flight | None:
+        """Take batches for one request; None where none may go now. They stay until settled.
 
-        All are of one owner: a batch of a newer epoch would fence an older one that is in doubt.
+        What is under way is of one owner: a batch of a newer epoch would fence an older one that
+        is in doubt.
         """
-        if self.in_flight:
-            return []
+        if self.due_at() is None:
+            return None
         self._queue_tail()
-        while self.ring and not self.on_disk_only and len(self.queue) < BATCHES_IN_FLIGHT_MAX:
-            self.queue.append(self._close_batch())
         taken: list[Batch] = []
-        size = 0
-        for batch in self.queue:
-            size += len(batch.frame)
-            if self._must_wait(batch):
+        room = FLIGHT_BYTES
+        while self.in_flight + len(taken) < BATCHES_IN_FLIGHT_MAX:
+            batch = self._batch_at(self.in_flight + len(taken), room)
+            if batch is None or not self._may_go(batch):
                 break
             if taken and (
-                size > bytes_max
-                or self._single
-                or len(taken) == BATCHES_IN_FLIGHT_MAX
+                self.single
+                or batch.size > room
+                or len(batch.frame) > bytes_max
                 or batch.owner != taken[0].owner
             ):
                 break
             taken.append(batch)
-        self._single = False
-        self.in_flight = len(taken)
-        if taken:
-            self._sent_owner = taken[0].owner
-        return taken
+            room -= batch.size
+            bytes_max -= len(batch.frame)
+        if not taken:
+            return None
+        self.single = False
+        self._sent_owner = taken[0].owner
+        return self._flights.begin(taken)
 
-    def single(self) -> None:
-        """The next request carries one batch only: one of several was no sound frame."""
-        self._single = True
+    def settle(self, flight: Flight, results: Sequence[AppendResult], now: float) -> list[Settled]:
+        """Take in one result for each batch of `flight`; return those whose fate is now known.
 
-    def settle(self, results: Sequence[AppendResult], now: float) -> list[Settled]:
-        """Take in one result for each batch in flight; return those whose fate is now known."""
-        flight = [self.queue.popleft() for _ in range(self.in_flight)]
-        self.in_flight = 0
+        They may be of other flights too: an answer that overtook another has waited for it.
+        """
+        if any(result.verdict is Verdict.DOUBT for result in results):
+            self._lost_at = now
+        down = self._flights.answer(flight, results)
+        if not down:
+            return []
+        for _ in range(sum(len(each.batches) for each in down)):
+            self.queue.popleft()
         self._close_at = now
-        decision = settle_flight(flight, results, now, self._lost_at)
+        decision = settle_flights(down, now, self._lost_at)
         for each in decision.settled:
             self._resolve(each.batch)
         if decision.progressed:
@@ -183,14 +201,6 @@ class Lane:
             self._numbering.begin_anew()
         return decision.settled
 
-    def lost(self, *, sent: bool, now: float) -> None:
-        """No answer came. `sent` is False only where not one byte can have reached anybody."""
-        if sent and self.in_flight:
-            self._lost_at = now
-            for batch in itertools.islice(self.queue, self.in_flight):
-                batch.doubtful = True
-        self.in_flight = 0
-
     def inherit(self, places: Iterable[tuple[int, float]], now: float) -> None:
         """What an earlier run has left on disk comes before everything of this one."""
         self.shelf.extend(places)
@@ -199,11 +209,9 @@ class Lane:
 
     def abandon(self) -> list[Entry]:
         """Give up what was surely never taken in, by log or spool; return its entries."""
-        if self.in_flight:
-            return []
         entries: list[Entry] = []
-        for batches in (self.tail, self.queue):
-            while batches and self._is_unused(batches[-1]):
+        for batches, flying in ((self.tail, 0), (self.queue, self.in_flight)):
+            while len(batches) > flying and self._is_unused(batches[-1]):
                 entries[:0] = batches.pop().entries
                 self._numbering.begin_anew()
             if batches or self.on_disk_only:
@@ -293,7 +301,12 @@ class Lane:
     @property
     def awaits_marks(self) -> bool:
         """Whether the next batch may not be sent before the marks of older ones are on disk."""
-        return bool(self.queue and self.unsynced) and self._must_wait(self.queue[0])
+        flying = self.in_flight
+        return (
+            len(self.queue) > flying
+            and bool(self.unsynced)
+            and (self._must_wait(self.queue[flying]))
+        )
 
     @property
     def must_store(self) -> bool:
@@ -314,6 +327,23 @@ class Lane:
         After a crash, a record of an older owner that is not marked is then surely not in the log.
         """
         return bool(batch.replaces) or (bool(self.unsynced) and batch.owner != self._sent_owner)
+
+    def _may_go(self, batch: Batch) -> bool:
+        """Whether the first batch that is not under way may be."""
+        if self.in_flight and batch.owner != self._sent_owner:
+            return False
+        return not self._must_wait(batch)
+
+    def _batch_at(self, place: int, room: int) -> Batch | None:
+        """The batch at a place of the queue, closed now where the ring has it.
+
+        One that would not fit behind others stays open: by its turn more may have joined it.
+        """
+        if place == len(self.queue) and self.ring and not self.on_disk_only:
+            size = min(self.ring.held_bytes, self._limits.batch_bytes_max)
+            if room == FLIGHT_BYTES or size <= room:
+                self.queue.append(self._close_batch())
+        return self.queue[place] if place < len(self.queue) else None
 
     def _resolve(self, batch: Batch) -> None:
         batch.resolved = True

@@ -24,6 +24,8 @@ class Verdict(Enum):
     """It is not in the log, and may be tried again after a while."""
     NOT_NOW = auto()
     """It is not in the log; the core cannot take anything at the moment."""
+    UNSENT = auto()
+    """Surely nothing of it has left the sidecar. No answer says so; the uplink may."""
     DOUBT = auto()
     """Nobody knows: it is sent again as it is, before anything newer of its partition."""
     GAP = auto()

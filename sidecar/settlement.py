@@ -1,7 +1,7 @@
-"""What a request's results mean for its batches: which are settled, which stay, where a gap begins.
+"""What answers mean for their batches: which are settled, which stay, where a gap begins.
 
-A pure decision over one flight of a lane; the lane does what it says. The rules that keep a retry
-from doubling or reordering anything are all here.
+A pure decision over the requests of a lane that were under way together; the lane does what it
+says. The rules that keep a retry from doubling or reordering anything are all here.
 """
 
 from collections.abc import Sequence
@@ -9,10 +9,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from sidecar.batch import Batch
+from sidecar.flight import Flight
 from sidecar.results import IN_THE_LOG, AppendResult, Verdict
 
 RETRY_AFTER_DEFAULT_S: Final = 1.0
 """The wait after "not now" where the answer names none: the span of most quotas."""
+RETRY_AFTER_S_MAX: Final = 60.0
+"""The longest wait, whatever an answer names: asking again once a minute costs nothing."""
 LATE_S_MAX: Final = 30.0
 """How long a request whose connection was lost may still reach the log: as long as a gatekeeper
 waits for the core. Until then "a gap" is not yet "not in the log"."""
@@ -59,21 +62,20 @@ class Settlement:
             self.mend_from = len(self.rest)
 
 
-def settle_flight(
-    flight: Sequence[Batch], answers: Sequence[AppendResult], now: float, lost_at: float
-) -> Settlement:
-    """Decide over batches that were sent together. `lost_at`: when an answer was lost last."""
+def settle_flights(flights: Sequence[Flight], now: float, lost_at: float) -> Settlement:
+    """Decide over answered requests, oldest first. `lost_at`: when an answer was lost last."""
     decision = Settlement()
-    for batch, answer in zip(flight, answers, strict=True):
-        result = answer.for_sequence(batch.producer.first_sequence)
-        if is_final(batch, result):
-            decision.settled.append(Settled(batch, result))
-            if result.verdict not in IN_THE_LOG and not batch.doubtful:
-                decision.sure_gap = True
-                decision.mend_here()
-        else:
-            _hold(decision, batch, result, now, lost_at)
-            decision.rest.append(batch)
+    for flight in flights:
+        for batch, answer in zip(flight.batches, flight.answers or (), strict=True):
+            result = answer.for_sequence(batch.producer.first_sequence)
+            if is_final(batch, result):
+                decision.settled.append(Settled(batch, result))
+                if result.verdict not in IN_THE_LOG and not batch.doubtful:
+                    decision.sure_gap = True
+                    decision.mend_here()
+            else:
+                _hold(decision, batch, result, now, lost_at, alone=flight.alone)
+                decision.rest.append(batch)
     return decision
 
 
@@ -92,10 +94,18 @@ def is_final(batch: Batch, result: AppendResult) -> bool:
 
 
 def _hold(
-    decision: Settlement, batch: Batch, result: AppendResult, now: float, lost_at: float
+    decision: Settlement,
+    batch: Batch,
+    result: AppendResult,
+    now: float,
+    lost_at: float,
+    *,
+    alone: bool,
 ) -> None:
     """The batch stays: note what is known of it."""
-    if result.verdict is Verdict.DOUBT:
+    if result.verdict is Verdict.UNSENT:
+        decision.unsure = True
+    elif result.verdict is Verdict.DOUBT:
         # Behind a batch that surely is not in the log, it would have found the gap.
         batch.doubtful = batch.doubtful or not decision.sure_gap
         decision.unsure = decision.unsure or not decision.sure_gap
@@ -103,12 +113,16 @@ def _hold(
         decision.fenced = True
         decision.mend_here()
     elif result.verdict is Verdict.GAP:
-        if batch.doubtful and now < lost_at + LATE_S_MAX:
+        if not alone:
+            # It may have overtaken the request before it: sent again by itself, it will tell.
+            decision.unsure = True
+        elif batch.doubtful and now < lost_at + LATE_S_MAX:
             # An earlier try may still arrive, with what came before it, and fill the gap.
             decision.retry_at = lost_at + LATE_S_MAX
             decision.unsure = True
         elif not decision.unsure:
             decision.mend_here()
     else:
-        decision.retry_at = now + (result.retry_after_s or RETRY_AFTER_DEFAULT_S)
+        wait_s = min(result.retry_after_s or RETRY_AFTER_DEFAULT_S, RETRY_AFTER_S_MAX)
+        decision.retry_at = now + wait_s
         decision.unsure = True

@@ -1,8 +1,8 @@
 """Carries batches to the gatekeepers: collects what is due, sends it, tells the lanes the outcome.
 
-One request carries batches of many partitions; a partition is in one request at a time, so its
-batches arrive in order. Decisions about a batch are the lane's, the meaning of an answer is in
-`results.py`; this module waits, sends, and keeps the state of the link.
+One request carries batches of many partitions, and a busy partition is in several requests at a
+time. Decisions about a batch are the lane's, the meaning of an answer is in `results.py`; this
+module waits, sends, and keeps the state of the link.
 """
 
 import asyncio
@@ -15,6 +15,7 @@ from typing import Final
 
 from sidecar.backoff import Backoff
 from sidecar.batch import Batch
+from sidecar.flight import Flight
 from sidecar.gateway import Answer, Gateway, Unreachable
 from sidecar.lane import Lane
 from sidecar.link_state import LinkState
@@ -37,12 +38,12 @@ FRAMES_MAX: Final = 1024
 class Shipment:
     """The batches of one request, by lane."""
 
-    loads: Sequence[tuple[Lane, Sequence[Batch]]]
+    loads: Sequence[tuple[Lane, Flight]]
 
     @property
     def batches(self) -> list[Batch]:
         """In the order in which they are sent."""
-        return [batch for _lane, batches in self.loads for batch in batches]
+        return [batch for _lane, flight in self.loads for batch in flight.batches]
 
 
 class Uplink:
@@ -160,13 +161,13 @@ class Uplink:
     def _shipped(self, task: asyncio.Task[None]) -> None:
         self._requests.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("append failed unexpectedly", exc_info=error)
+            log.error("an append's answer could not be acted upon", exc_info=error)
         self._schedule()
 
     def _collect(self) -> Shipment | None:
         """Load what is due; remember when the next lane will be."""
         now = time.monotonic()
-        loads: list[tuple[Lane, list[Batch]]] = []
+        loads: list[tuple[Lane, Flight]] = []
         room, frames, later = self._request_bytes_max, FRAMES_MAX, 0.0
         for lane in list(self._waiting):
             due_at = lane.due_at()
@@ -175,16 +176,19 @@ class Uplink:
                 del self._waiting[lane]
             elif due_at > now:
                 later = min(later or due_at, due_at)
-            elif room > 0 and frames > 0:
-                del self._waiting[lane]
-                batches = lane.load(room)
-                if not batches:
-                    # It has to be stored first, or waits for marks: the outbox wakes it. In a
-                    # request it would count as under way, and its next one would be a second.
+            elif room > 0 and frames > 0 and not (lane.single and loads):
+                by_itself = lane.single
+                flight = lane.load(room)
+                if flight is None:
+                    # It has to be stored first, or waits for marks: the outbox wakes it.
+                    del self._waiting[lane]
                     continue
-                room -= sum(len(batch.frame) for batch in batches)
-                frames -= len(batches)
-                loads.append((lane, batches))
+                # It stays among those who wait: there may be enough for another request.
+                room -= sum(len(batch.frame) for batch in flight.batches)
+                frames -= len(flight.batches)
+                loads.append((lane, flight))
+                if by_itself:
+                    break
         if later and not loads:
             self._wake_at(later)
         return Shipment(loads) if loads else None
@@ -196,36 +200,53 @@ class Uplink:
         self._timer = asyncio.get_running_loop().call_later(delay, self._schedule)
 
     async def _ship(self, shipment: Shipment) -> None:
+        """One request, to the end of which its lanes have their batches back or settled."""
         batches = shipment.batches
         try:
             answer = await self._gateway.append([batch.frame for batch in batches])
             results = self._read(answer, len(batches))
         except (Unreachable, BadAnswer) as error:
             sent = not isinstance(error, Unreachable) or error.sent
-            for lane, _ in shipment.loads:
-                lane.lost(sent=sent, now=time.monotonic())
-                self.on_lost(lane)
-                self._waiting[lane] = None
+            self._take_back(shipment, sent=sent)
             self._mark_down(str(error))
-            return
         except asyncio.CancelledError:
-            for lane, _ in shipment.loads:
-                lane.lost(sent=True, now=time.monotonic())
+            self._take_back(shipment, sent=True)
             raise
-        if results is None:
-            await self._ship_singly(shipment)
-            return
-        self._settle(shipment, results)
+        except Exception as error:
+            # Whatever it is, a lane that waits for its answer for ever would be worse.
+            log.exception("append failed unexpectedly; it is tried again")
+            self._take_back(shipment, sent=True)
+            self._mark_down(f"append failed unexpectedly: {type(error).__name__}")
+        else:
+            if results is None:
+                # One frame spoils the whole request: each goes by itself, to find which.
+                for lane, _ in shipment.loads:
+                    lane.single = True
+                self._take_back(shipment, sent=False)
+            else:
+                self._settle(shipment, results)
 
-    async def _ship_singly(self, shipment: Shipment) -> None:
-        """One frame spoils the whole request: send each lane alone, to find which."""
-        for lane, batches in shipment.loads:
-            lane.lost(sent=False, now=time.monotonic())
-            if len(shipment.loads) > 1 or len(batches) > 1:
-                lane.single()
-                if alone := lane.load(self._request_bytes_max):
-                    await self._ship(Shipment([(lane, alone)]))
+    def _take_back(self, shipment: Shipment, *, sent: bool) -> None:
+        """No answer that says anything: the lanes have their batches again."""
+        verdict = Verdict.DOUBT if sent else Verdict.UNSENT
+        for lane, flight in shipment.loads:
+            self._tell(lane, flight, [AppendResult(verdict)] * len(flight.batches))
             self._waiting[lane] = None
+
+    def _tell(self, lane: Lane, flight: Flight, results: Sequence[AppendResult]) -> None:
+        """Give a lane its results, and whoever listens what they settle."""
+        settled = lane.settle(flight, results, time.monotonic())
+        if any(result.verdict is Verdict.DOUBT for result in results):
+            self.on_lost(lane)
+        if lane.due_at() is not None:
+            self._waiting[lane] = None
+        if self._stopping and not settled:
+            return
+        try:
+            self.on_settled(lane, settled)
+        except Exception:
+            # The request's other lanes have to hear of theirs.
+            log.exception("settled batches could not be answered for")
 
     def _read(self, answer: Answer, frames: int) -> list[AppendResult] | None:
         """One result for each frame; None where they have to be sent one by one."""
@@ -242,10 +263,8 @@ class Uplink:
             return [refusal("denied", members)] * frames
         if answer.status == 429:
             wait = answer.headers.get("retry-after", "")
-            members = {
-                "retry_after_ms": int(wait) * 1000 if wait.isascii() and wait.isdigit() else None,
-                **members,
-            }
+            sound = wait.isascii() and wait.isdigit() and len(wait) < 10
+            members = {"retry_after_ms": int(wait) * 1000 if sound else None, **members}
             return [refusal("over_quota", members)] * frames
         detail = members.get("detail") or code
         raise Unreachable(
@@ -253,23 +272,17 @@ class Uplink:
         )
 
     def _settle(self, shipment: Shipment, results: list[AppendResult]) -> None:
-        now = time.monotonic()
         position = 0
-        for lane, batches in shipment.loads:
-            share = results[position : position + len(batches)]
-            position += len(batches)
-            settled = lane.settle(share, now)
-            if any(result.verdict is Verdict.DOUBT for result in share):
-                self.on_lost(lane)
-            if lane.due_at() is not None:
-                self._waiting[lane] = None
-            self.on_settled(lane, settled)
+        for lane, flight in shipment.loads:
+            share = results[position : position + len(flight.batches)]
+            position += len(flight.batches)
+            self._tell(lane, flight, share)
         doubt = next((each for each in results if each.verdict is Verdict.DOUBT), None)
         if doubt is not None:
             self._mark_down(f"{self._gateway.url}: {doubt.detail}")
         else:
             self._failures = 0
-            self._last_answer = now
+            self._last_answer = time.monotonic()
 
     def _mark_down(self, reason: str) -> None:
         now = time.monotonic()

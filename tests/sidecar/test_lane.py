@@ -10,13 +10,14 @@ from log_format.frame import decode_frame
 from sidecar.backlog import Backlog
 from sidecar.batch import Ack, Committed, Entry, Kept, Lines, stored_batch
 from sidecar.errors import SidecarError
+from sidecar.flight import Flight
 from sidecar.lane import Lane, LaneLimits
 from sidecar.message import Message
 from sidecar.numbering import CountedOrders
 from sidecar.producer import ProducerEpoch
 from sidecar.refusals import refusal_error
 from sidecar.results import AppendResult, Verdict, refusal
-from sidecar.settlement import LATE_S_MAX
+from sidecar.settlement import LATE_S_MAX, Settled
 
 LIMITS = LaneLimits(ring_entries_max=64, ring_bytes_max=1 << 20, batch_bytes_max=120, linger_s=0.0)
 
@@ -69,6 +70,28 @@ class CountedEpochs:
         return self.current
 
 
+CODES = st.lists(
+    st.sampled_from(
+        ["ok", "ok", "ok", "denied", "over_quota", "overloaded", "down", "down_after", "down_late"]
+    ),
+    min_size=5,
+    max_size=5,
+)
+
+
+SIZES = st.sampled_from([1, 1, 1 << 20])
+"""With room for one byte a request carries one batch, so that several are under way together."""
+
+
+@dataclass(eq=False)
+class UnderWay:
+    """A request that has left; `results` once it has reached the log."""
+
+    flight: Flight
+    frames: list[bytes]
+    results: list[AppendResult] | None = None
+
+
 class LaneMachine(RuleBasedStateMachine):
     """Messages are numbers in the order of their acceptance; the log must rise strictly."""
 
@@ -80,6 +103,7 @@ class LaneMachine(RuleBasedStateMachine):
         self.marked: set[int] = set()
         self.unmarked: list[int] = []
         self.limbo: list[tuple[float, bytes]] = []
+        self.under_way: list[UnderWay] = []
         self.writing: list[tuple[object, bytes]] = []
         self.orders = CountedOrders()
         self.next_number = 0
@@ -164,25 +188,57 @@ class LaneMachine(RuleBasedStateMachine):
         order, raw = self.disk[position]
         return stored_batch(decode_frame(raw), raw, position, order)
 
-    def _loaded(self):
+    def _loaded(self, bytes_max: int):
         self.now += 7.0
         due = self.lane.due_at()
-        return [] if due is None or due > self.now else self.lane.load(1 << 20)
+        return None if due is None or due > self.now else self.lane.load(bytes_max)
 
-    @rule(late=st.booleans())
-    def answer_is_lost(self, late: bool) -> None:
-        batches = self._loaded()
-        if late:
-            self.limbo += [(self.now, batch.frame) for batch in batches]
-        else:
-            for batch in batches:
-                self.log.append(batch.frame)
-        self.lane.lost(sent=True, now=self.now)
+    @rule(bytes_max=SIZES)
+    def a_request_departs(self, bytes_max: int) -> None:
+        flight = self._loaded(bytes_max)
+        if flight:
+            self.under_way.append(UnderWay(flight, [batch.frame for batch in flight.batches]))
 
-    @rule()
-    def never_left(self) -> None:
-        self._loaded()
-        self.lane.lost(sent=False, now=self.now)
+    @rule(ack=st.sampled_from(Ack))
+    def a_burst_departs(self, ack: Ack) -> None:
+        """Several batches, each in a request of its own, all under way together."""
+        for _ in range(3):
+            self.offer(ack, 4, lines=False)
+        for _ in range(3):
+            self.a_request_departs(1)
+
+    @precondition(lambda self: any(each.results is None for each in self.under_way))
+    @rule(data=st.data(), codes=CODES)
+    def a_request_arrives(self, data, codes: list[str]) -> None:
+        """In any order: requests of one lane may overtake each other on the way."""
+        waiting = [each for each in self.under_way if each.results is None]
+        request = data.draw(st.sampled_from(waiting))
+        request.results = self._judged(request.frames, codes)
+
+    @precondition(lambda self: any(each.results is not None for each in self.under_way))
+    @rule(data=st.data())
+    def an_answer_comes_back(self, data) -> None:
+        answered = [each for each in self.under_way if each.results is not None]
+        request = data.draw(st.sampled_from(answered))
+        self.under_way.remove(request)
+        self._settle(request.flight, request.results)
+
+    @precondition(lambda self: self.under_way)
+    @rule(data=st.data(), late=st.booleans())
+    def an_answer_is_lost(self, data, late: bool) -> None:
+        request = data.draw(st.sampled_from(self.under_way))
+        self.under_way.remove(request)
+        if request.results is None and late:
+            self.limbo += [(self.now, frame) for frame in request.frames]
+        self._lost(request.flight, Verdict.DOUBT)
+
+    @precondition(lambda self: any(each.results is None for each in self.under_way))
+    @rule(data=st.data())
+    def a_request_never_left(self, data) -> None:
+        waiting = [each for each in self.under_way if each.results is None]
+        request = data.draw(st.sampled_from(waiting))
+        self.under_way.remove(request)
+        self._lost(request.flight, Verdict.UNSENT)
 
     @precondition(lambda self: self.limbo)
     @rule()
@@ -192,33 +248,43 @@ class LaneMachine(RuleBasedStateMachine):
                 self.log.append(raw)
         self.limbo.clear()
 
-    @rule(
-        codes=st.lists(
-            st.sampled_from(["ok", "ok", "ok", "denied", "over_quota", "down", "down_after"]),
-            min_size=5,
-            max_size=5,
-        )
-    )
-    def send(self, codes: list[str]) -> None:
-        batches = self._loaded()
+    @rule(codes=CODES, bytes_max=SIZES)
+    def send(self, codes: list[str], bytes_max: int) -> None:
+        flight = self._loaded(bytes_max)
+        if flight:
+            results = self._judged([batch.frame for batch in flight.batches], codes)
+            self._settle(flight, results)
+
+    def _judged(self, frames: list[bytes], codes: list[str]) -> list[AppendResult]:
         results = []
         quota = False
-        for batch, code in zip(batches, codes, strict=False):
+        for frame, code in zip(frames, codes, strict=False):
             quota = quota or code == "over_quota"
             if quota:
                 results.append(refusal("over_quota", {}))
             elif code == "denied":
                 results.append(refusal("denied", {}))
+            elif code == "overloaded":
+                results.append(refusal("overloaded", {"retry_after_ms": 100}))
             elif code == "down":
                 results.append(refusal("unavailable", {}))
+            elif code == "down_late":
+                # The gatekeeper gives up, while what it forwarded is still on its way.
+                self.limbo.append((self.now, frame))
+                results.append(refusal("unavailable", {}))
             else:
-                result = self.log.append(batch.frame)
+                result = self.log.append(frame)
                 results.append(refusal("unavailable", {}) if code == "down_after" else result)
-        if batches:
-            self._settle(results)
+        return results
 
-    def _settle(self, results: list[AppendResult]) -> None:
-        for each in self.lane.settle(results, self.now):
+    def _lost(self, flight: Flight, verdict: Verdict) -> None:
+        self._settle(flight, [AppendResult(verdict)] * len(flight.batches))
+
+    def _settle(self, flight: Flight, results: list[AppendResult]) -> None:
+        self._note(self.lane.settle(flight, results, self.now))
+
+    def _note(self, settled: list[Settled]) -> None:
+        for each in settled:
             batch, result = each.batch, each.result
             if result.verdict is Verdict.COMMITTED:
                 batch.answer_committed(result.base_offset, result.durability)
@@ -235,6 +301,14 @@ class LaneMachine(RuleBasedStateMachine):
             batch.position, batch.replaces = None, []
             self._mark(positions)
 
+    @precondition(lambda self: not (self.limbo or self.disk or self.writing))
+    @rule()
+    def somebody_else_uses_the_producer_id(self) -> None:
+        """Only while nothing is in doubt: of a fenced batch nobody can tell where it is."""
+        if not any(batch.doubtful for batch in self.lane.each_batch()) and not self.under_way:
+            owner = self.epochs.current
+            self.log.producers[owner.producer_id] = (owner.epoch + 9, 0, [])
+
     @rule()
     def the_link_goes_down(self) -> None:
         back = []
@@ -246,8 +320,12 @@ class LaneMachine(RuleBasedStateMachine):
                 back.append(entry)
         self.lane.put_back(back)
 
-    @rule(marks_survive=st.booleans(), write_survives=st.booleans())
-    def crash(self, marks_survive: bool, write_survives: bool) -> None:
+    @rule(marks_survive=st.booleans(), write_survives=st.booleans(), late=st.booleans())
+    def crash(self, marks_survive: bool, write_survives: bool, late: bool) -> None:
+        for request in self.under_way:
+            if request.results is None and late:
+                self.limbo += [(self.now, frame) for frame in request.frames]
+        self.under_way.clear()
         if write_survives:
             for batch, frame in self.writing:
                 position, self.next_position = self.next_position, self.next_position + 1
@@ -279,6 +357,9 @@ class LaneMachine(RuleBasedStateMachine):
 
     def finish(self) -> None:
         """Let everything go well; then every promise must have been kept."""
+        for request in list(self.under_way):
+            self._lost(request.flight, Verdict.DOUBT)
+        self.under_way.clear()
         for _ in range(10_000):
             if self.lane.empty:
                 break
@@ -287,7 +368,7 @@ class LaneMachine(RuleBasedStateMachine):
             self.sync_marks()
             if self.lane.wants_refill():
                 self.refill()
-            self.send(["ok"] * 5)
+            self.send(["ok"] * 5, 1 << 20)
         assert self.lane.empty
         self.the_log_rises_strictly()
         self.answered_offsets_are_true()

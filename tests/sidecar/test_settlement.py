@@ -1,19 +1,22 @@
-"""The decision over one flight, for every combination of answers to three batches."""
+"""The decision over requests under way, for every combination of answers to three batches."""
 
 from itertools import product
 
 import pytest
 
 from sidecar.batch import Ack, Entry, make_batch
+from sidecar.flight import Flight
 from sidecar.message import Message
 from sidecar.producer import ProducerEpoch
 from sidecar.results import IN_THE_LOG, AppendResult, Verdict
-from sidecar.settlement import LATE_S_MAX, settle_flight
+from sidecar.settlement import LATE_S_MAX, settle_flights
 
 ALL = list(product(Verdict, repeat=3))
+TOGETHER, APART = (3,), (1, 1, 1)
+"""All in one request, or each in its own."""
 
 
-def flight(doubtful=False, ack=Ack.CORE):
+def three(doubtful=False, ack=Ack.CORE):
     batches = []
     for number in range(3):
         entry = Entry(Message("t", b"x", 1), ack, lambda _: None)
@@ -22,39 +25,63 @@ def flight(doubtful=False, ack=Ack.CORE):
     return batches
 
 
-def decide(verdicts, doubtful=False, ack=Ack.CORE, lost_at=-1e9):
-    batches = flight(doubtful, ack)
+def decide(verdicts, doubtful=False, ack=Ack.CORE, lost_at=-1e9, shares=TOGETHER):
+    batches = three(doubtful, ack)
     answers = [AppendResult(verdict) for verdict in verdicts]
-    return batches, settle_flight(batches, answers, 0.0, lost_at)
+    flights, position = [], 0
+    for count in shares:
+        flights.append(Flight(batches[position : position + count], alone=not flights))
+        flights[-1].answers = answers[position : position + count]
+        position += count
+    return batches, settle_flights(flights, 0.0, lost_at)
 
 
+@pytest.mark.parametrize("shares", [TOGETHER, APART, (1, 2), (2, 1)])
 @pytest.mark.parametrize("doubtful", [False, True])
 @pytest.mark.parametrize("ack", [Ack.CORE, Ack.NONE])
-def test_every_batch_is_settled_or_stays_once_and_in_order(doubtful, ack):
+def test_every_batch_is_settled_or_stays_once_and_in_order(shares, doubtful, ack):
     for verdicts in ALL:
-        batches, decision = decide(verdicts, doubtful, ack)
+        batches, decision = decide(verdicts, doubtful, ack, shares=shares)
         settled = [each.batch for each in decision.settled]
         assert sorted(settled + decision.rest, key=batches.index) == batches
         assert decision.rest == sorted(decision.rest, key=batches.index)
 
 
-def test_what_is_in_the_log_or_refused_for_good_never_stays():
+@pytest.mark.parametrize("shares", [TOGETHER, APART])
+def test_what_is_in_the_log_or_refused_for_good_never_stays(shares):
     for verdicts in ALL:
-        batches, decision = decide(verdicts)
+        batches, decision = decide(verdicts, shares=shares)
         for batch, verdict in zip(batches, verdicts, strict=True):
             if verdict is Verdict.REFUSED or verdict in IN_THE_LOG:
                 assert batch not in decision.rest
-            if verdict in (Verdict.DOUBT, Verdict.GAP, Verdict.FENCED):
+            if verdict in (Verdict.DOUBT, Verdict.UNSENT, Verdict.GAP, Verdict.FENCED):
                 assert batch in decision.rest
 
 
-def test_a_batch_that_may_be_in_the_log_gets_no_new_number_while_a_try_may_still_arrive():
+@pytest.mark.parametrize("shares", [TOGETHER, APART])
+def test_a_batch_that_may_be_in_the_log_gets_no_new_number_while_a_try_may_still_arrive(shares):
     """Whatever the log says, short of a fence: doubtful ones keep their numbers for a while."""
     for verdicts in ALL:
         if Verdict.FENCED in verdicts:
             continue
-        _, decision = decide(verdicts, doubtful=True, lost_at=-LATE_S_MAX / 2)
+        _, decision = decide(verdicts, doubtful=True, lost_at=-LATE_S_MAX / 2, shares=shares)
         assert decision.mend_from is None, verdicts
+
+
+def test_a_gap_in_a_request_that_was_not_alone_never_costs_an_epoch():
+    """It may have overtaken the one before it; a sure refusal or a fence is another matter."""
+    for verdicts in ALL:
+        _, decision = decide(verdicts, doubtful=False, ack=Ack.NONE, shares=APART)
+        reasons = {Verdict.FENCED, Verdict.REFUSED} & set(verdicts)
+        if verdicts[0] is not Verdict.GAP and not reasons:
+            assert decision.mend_from is None, verdicts
+
+
+def test_what_surely_never_left_is_in_no_doubt_and_a_gap_behind_it_is_its_consequence():
+    batches, decision = decide([Verdict.UNSENT, Verdict.GAP, Verdict.GAP], shares=APART)
+    assert decision.rest == batches
+    assert decision.mend_from is None
+    assert not any(batch.doubtful for batch in batches)
 
 
 def test_after_that_while_a_gap_is_believed_and_what_follows_is_mended():

@@ -9,6 +9,7 @@ import pytest
 
 from sidecar.backoff import Backoff
 from sidecar.batch import Ack, Committed, Entry
+from sidecar.flight import BATCHES_IN_FLIGHT_MAX, FLIGHTS_MAX
 from sidecar.lane import Lane, LaneLimits
 from sidecar.message import Message
 from sidecar.producer import ProducerState
@@ -67,15 +68,32 @@ class Side:
         assert await self.uplink.wait_connected(20)
 
 
+class OddGateway:
+    """Passes everything on, and fails once in a way that no gateway should, after the sending."""
+
+    def __init__(self, gateway: Any) -> None:
+        self._gateway = gateway
+        self._failures = [ValueError("odd")]
+        self.url, self.ask = gateway.url, gateway.ask
+        self.on_lost: Callable[[], None] = lambda: None
+
+    async def append(self, frames: Any) -> Any:
+        answer = await self._gateway.append(frames)
+        if self._failures:
+            raise self._failures.pop()
+        return answer
+
+
 @pytest.fixture
 async def make_side(mesh: Any, open_gateway: Any) -> AsyncIterator[Callable[..., Any]]:
     made: list[Uplink] = []
     numbers = itertools.count()
 
-    async def make(*, started: bool = True, **settings: Any) -> Side:
+    async def make(*, started: bool = True, wrapped: Any = None, **settings: Any) -> Side:
         opened = await open_gateway()
         given = {"request_bytes_max": 1 << 22, "requests_in_flight_max": 4} | settings
-        uplink = Uplink(opened.gateway, backoff=Backoff(first_s=0.005, max_s=0.01), **given)
+        gateway = opened.gateway if wrapped is None else wrapped(opened.gateway)
+        uplink = Uplink(gateway, backoff=Backoff(first_s=0.005, max_s=0.01), **given)
         made.append(uplink)
         path = mesh.folder / f"producer-{next(numbers)}.json"
         side = Side(opened.gateway, uplink, ProducerState(path))
@@ -233,7 +251,7 @@ async def test_one_request_carries_no_more_frames_than_the_wire_allows(mesh, mak
     assert sum(mesh.gatekeeper.appends) == FRAMES_MAX + 3
 
 
-async def test_no_more_requests_are_under_way_than_allowed_and_a_partition_has_one(
+async def test_no_more_requests_are_under_way_than_allowed_and_small_partitions_have_one(
     mesh, make_side
 ) -> None:
     side = await make_side(requests_in_flight_max=2)
@@ -253,6 +271,80 @@ async def test_no_more_requests_are_under_way_than_allowed_and_a_partition_has_o
     mesh.gatekeeper.hang.set()
     outcomes = await asyncio.gather(*futures)
     assert [each.offset for each in outcomes] == [0, 0, 0, 1]
+
+
+BUSY = LaneLimits(ring_entries_max=5000, ring_bytes_max=1 << 24, batch_bytes_max=64, linger_s=0.0)
+"""Every message is a batch."""
+
+
+async def test_a_busy_partition_has_several_requests_under_way_and_keeps_its_order(
+    mesh, make_side
+) -> None:
+    side = await make_side(request_bytes_max=300)
+    mesh.gatekeeper.hang = asyncio.Event()
+    lane = side.lane(limits=BUSY)
+    values = [b"%040d" % number for number in range(40)]
+    futures = side.put(lane, *values)
+    await until(lambda: len(mesh.gatekeeper.appends) >= FLIGHTS_MAX)
+    assert (await side.gateway.ask("GET", "/v1/status")).status == 200
+    assert len(mesh.gatekeeper.appends) == FLIGHTS_MAX
+    assert sum(mesh.gatekeeper.appends) <= BATCHES_IN_FLIGHT_MAX
+    mesh.gatekeeper.hang.set()
+    outcomes = await asyncio.gather(*futures)
+    assert [each.offset for each in outcomes] == list(range(40))
+    assert mesh.log.values("t") == values
+
+
+@pytest.mark.parametrize("failure", ["drop", "lose", 503, "unavailable", "overloaded"])
+@pytest.mark.parametrize("spared", [0, 1, 2])
+async def test_when_one_of_several_requests_fails_nothing_is_lost_doubled_or_reordered(
+    mesh, make_side, failure, spared
+) -> None:
+    side = await make_side(request_bytes_max=300)
+    lane = side.lane(limits=BUSY)
+    values = [b"%040d" % number for number in range(30)]
+    mesh.gatekeeper.failures += [None] * spared + [failure]
+    outcomes = await asyncio.gather(*side.put(lane, *values))
+    stored = mesh.log.values("t")
+    assert stored == sorted(set(stored))
+    # What a full core hands back is told to its app; everything else is in the log.
+    told = [each for each in outcomes if isinstance(each, Committed)]
+    assert len(told) == len(stored)
+    assert failure == "overloaded" or stored == values
+    assert [stored[each.offset] for each in told] == stored
+
+
+async def test_an_error_that_nobody_expected_is_logged_and_the_batch_is_sent_again(
+    mesh, make_side, caplog
+) -> None:
+    side = await make_side(wrapped=OddGateway)
+    lane = side.lane()
+    (future,) = side.put(lane, b"1")
+    assert (await future).offset == 0
+    assert mesh.log.values("t") == [b"1"]
+    assert "append failed unexpectedly" in caplog.text
+    assert False in side.states
+    assert lane.empty
+
+
+async def test_a_listener_that_fails_for_one_lane_leaves_the_others_their_answers(
+    mesh, make_side, caplog
+) -> None:
+    side = await make_side()
+    one, two = side.lane("one"), side.lane("two")
+    before = side.uplink.on_settled
+
+    def settled(lane: Lane, batches: Any) -> None:
+        if lane is one and batches:
+            raise ValueError("odd")
+        before(lane, batches)
+
+    side.uplink.on_settled = settled
+    futures = side.put(one, b"1") + side.put(two, b"2")
+    assert (await futures[1]).offset == 0
+    assert "could not be answered for" in caplog.text
+    assert one.empty
+    assert side.uplink.connected
 
 
 async def test_an_idle_link_that_breaks_is_noticed_without_a_message(mesh, make_side) -> None:
