@@ -20,7 +20,7 @@ from sidecar.compressor import Compressor
 from sidecar.errors import SidecarError
 from sidecar.message import Message
 from sidecar.producer import ProducerEpoch
-from sidecar.record_id import derived_id
+from sidecar.record_id import derived_id, scoped_id
 from sidecar.ring import Ring
 
 if TYPE_CHECKING:
@@ -175,8 +175,11 @@ class Batch:
         self.has_ids = has_ids
 
     def ids(self) -> list[bytes | None]:
-        """The app's own id of each record; none at all where no record has one."""
-        return list(decode_frame(self.frame).columns().id) if self.has_ids else []
+        """What repeats of each record are recognised by; none at all where no record has an id."""
+        if not self.has_ids:
+            return []
+        columns = decode_frame(self.frame).columns()
+        return [scoped_id(*each) for each in zip(columns.id, columns.headers, strict=True)]
 
     @property
     def owner(self) -> ProducerEpoch:

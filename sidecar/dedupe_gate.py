@@ -17,6 +17,7 @@ from sidecar.dedupe_journal import DedupeJournal, Line, Mark
 from sidecar.errors import DiskRefuses, InDoubt, SidecarError, retry_after
 from sidecar.id_search import CannotTell
 from sidecar.message import Message
+from sidecar.record_id import scoped_id
 
 log = logging.getLogger("sidegate.sidecar")
 
@@ -84,11 +85,12 @@ class DedupeGate:
     ) -> None:
         """Publish an entry with an id, or answer it as the repeat that it is."""
         message = entry.payload
-        if not isinstance(message, Message) or message.id is None:
+        identity = _identity(entry)
+        if identity is None or not isinstance(message, Message):
             submit(entry, timeout_s, partition)
             return
         now_s = self._clock()
-        key = dedupe_key(message.topic, message.id)
+        key = dedupe_key(message.topic, identity)
         seen = self._window.find(key, now_s)
         if seen is None:
             if self._begin(key, entry, now_s):
@@ -135,7 +137,7 @@ class DedupeGate:
             told += [(each, place) for each in self._window.done(key, place, now_us / _US)]
         self._note(lines)
         for entry, place in told:
-            entry.answer(place)
+            entry.answer(place._replace(id=entry.own_id or place.id))
 
     def batch_refused(self, batch: Batch, error: SidecarError) -> None:
         """A whole batch is surely not in the log, also for apps that were answered before."""
@@ -189,16 +191,15 @@ class DedupeGate:
             return False
         self._window.put(key, Seen(Stage.PENDING, now_s, leader=entry))
         reply = entry.reply
-        message = entry.payload
+        topic, identity = entry.payload.topic, _identity(entry)
 
         def noted(outcome: Outcome) -> None:
             if (
                 isinstance(outcome, SidecarError)
                 and not isinstance(outcome, InDoubt)
-                and isinstance(message, Message)
-                and message.id is not None
+                and identity is not None
             ):
-                self.refused(message.topic, message.id, outcome)
+                self.refused(topic, identity, outcome)
             if reply is not None:
                 reply(outcome)
 
@@ -214,12 +215,12 @@ class DedupeGate:
         partition: int | None,
         submit: Submit,
     ) -> None:
-        message = entry.payload
-        if not isinstance(message, Message) or message.id is None:
+        identity = _identity(entry)
+        if identity is None:
             return
         try:
             async with asyncio.timeout(timeout_s):
-                found = await self._search(message.topic, message.id, since_us)
+                found = await self._search(entry.payload.topic, identity, since_us)
         except (CannotTell, TimeoutError) as error:
             self._window.put(key, Seen(Stage.UNKNOWN, since_us / _US))
             entry.answer(
@@ -237,7 +238,13 @@ class DedupeGate:
         followers = self._window.done(key, found, now_us / _US)
         self.repeats += 1
         for each in (entry, *followers):
-            each.answer(found)
+            each.answer(found._replace(id=each.own_id or found.id))
+
+
+def _identity(entry: Entry) -> bytes | None:
+    """What a repeat of the entry is recognised by."""
+    message = entry.payload
+    return scoped_id(message.id, message.headers) if isinstance(message, Message) else None
 
 
 def _again(entry: Entry, message: Message, seen: Seen) -> Outcome:

@@ -15,6 +15,7 @@ from sidecar.api_types import PublishQuery, RawPublishQuery, parse_query
 from sidecar.batch import Ack, Committed, Kept, Outcome
 from sidecar.errors import BadQuery
 from sidecar.http_body import app_topic, read_body
+from sidecar.json_text import is_json
 from sidecar.message import (
     HEADERS_BYTES_MAX,
     OCTETS,
@@ -97,7 +98,7 @@ class PublishHandlers:
         given = request.headers.get("Content-Type")
         # curl says "form" where it was told nothing; then JSON is found by looking.
         content_type = None if given is None or given == _FORM else encode_content_type(given)
-        if content_type is None and not _is_json(body):
+        if content_type is None and not is_json(body):
             content_type = OCTETS
         return Message(
             topic,
@@ -107,14 +108,6 @@ class PublishHandlers:
             bounded("id", query.id) or None,
             content_type,
         )
-
-
-def _is_json(body: bytes) -> bool:
-    try:
-        orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return False
-    return True
 
 
 def _response(outcome: Outcome) -> web.Response:

@@ -1,6 +1,7 @@
 """Looks ids up in the log: of messages that were accepted and whose fate was never learnt.
 
-An id is the app's own, or the one that a record without one is known by (`record_id.py`).
+An id is what repeats are recognised by, or the one that a record without an id of its own is known
+by; both are in `record_id.py`.
 """
 
 from collections.abc import Collection
@@ -10,7 +11,7 @@ from log_format.errors import FormatError
 from log_format.frame import Frame, iter_frames
 from sidecar.batch import Committed
 from sidecar.gateway import Answer, Gateway, Unreachable
-from sidecar.record_id import derived_id, id_prefix
+from sidecar.record_id import derived_id, id_prefix, scoped_id
 
 SEARCH_BYTES_MAX: Final = 256 * 1024 * 1024
 """Read at most, from the time at which the id was accepted: beyond it the answer is "unknown"."""
@@ -94,13 +95,15 @@ def _among(frame: Frame, wanted: frozenset[bytes]) -> list[tuple[int, bytes]]:
     """The records of a frame that are wanted, by their number in it."""
     producer = frame.envelope.producer
     prefix = id_prefix(producer).encode()
-    own = frame.columns().id
+    columns = frame.columns()
+    own = columns.id
     # A derived id is made only where it can be meant: most frames are another's.
     derived = any(identity.startswith(prefix) for identity in wanted)
     if own.all_null and not derived:
         return []
     named = [
-        identity or (derived_id(producer, index).encode() if derived else b"")
+        scoped_id(identity, columns.headers[index])
+        or (derived_id(producer, index).encode() if derived else b"")
         for index, identity in enumerate(own)
     ]
     return [(index, identity) for index, identity in enumerate(named) if identity in wanted]

@@ -9,7 +9,7 @@ import msgspec
 import orjson
 
 from sidecar.api_types import Problem
-from sidecar.operations import OPERATIONS, Operation
+from sidecar.operations import ABOUT, OPERATIONS, Operation
 
 _PATH_PARAMETER: Final = re.compile(r"\{(\w+)\}")
 _NUMBERS: Final = frozenset({"partition", "offset", "reject"})
@@ -25,14 +25,14 @@ def openapi_json() -> bytes:
 def openapi_document() -> dict[str, Any]:
     """The whole document."""
     types: list[Any] = [Problem]
-    for operation in OPERATIONS:
+    for operation in (*OPERATIONS, *ABOUT):
         types += [result.body for result in operation.results.values() if result.body is not None]
         types += [operation.body] if operation.body is not None else []
     unique = list({repr(each): each for each in types}.values())
     schemas, components = msgspec.json.schema_components(unique, ref_template=_REF)
     by_type = {repr(each): schema for each, schema in zip(unique, schemas, strict=True)}
     paths: dict[str, dict[str, Any]] = {}
-    for operation in OPERATIONS:
+    for operation in (*OPERATIONS, *ABOUT):
         path = paths.setdefault(operation.path, {})
         path[operation.method.lower()] = _operation(operation, by_type)
     return {
@@ -43,7 +43,18 @@ def openapi_document() -> dict[str, Any]:
             "description": "Publish to the mesh and read from it. For this machine's apps only.",
         },
         "paths": paths,
-        "components": {"schemas": components},
+        "components": {
+            "schemas": components,
+            "securitySchemes": {
+                "app_token": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "Only where the sidecar is configured with an app_token",
+                }
+            },
+        },
+        # Either of the two: most sidecars ask for nothing.
+        "security": [{}, {"app_token": []}],
     }
 
 

@@ -48,6 +48,10 @@ _PUBLISH_PROBLEMS: Final = {
     **_DOWN,
     504: Result("Sent, and no answer in time: the sidecar goes on trying"),
 }
+_PUBLISHER: Final = {
+    "Sidegate-Publisher": "The publisher_id of POST /register/publisher; needed where "
+    "require_registration is set"
+}
 _NO_TOPIC: Final = {404: Result("No such topic")}
 
 OPERATIONS: Final = (
@@ -64,6 +68,7 @@ OPERATIONS: Final = (
         },
         query=api_types.PublishQuery,
         body=PublishRequest,
+        headers=_PUBLISHER,
     ),
     Operation(
         "publish_raw",
@@ -79,6 +84,7 @@ OPERATIONS: Final = (
         query=api_types.RawPublishQuery,
         body=Any,
         body_media=("application/json", "application/octet-stream", "application/cloudevents+json"),
+        headers=_PUBLISHER,
     ),
     Operation(
         "publish_batch",
@@ -96,6 +102,7 @@ OPERATIONS: Final = (
         query=api_types.PublishQuery,
         body=list[BatchItem],
         body_media=("application/json", "application/x-ndjson"),
+        headers=_PUBLISHER,
     ),
     Operation(
         "publish_lines",
@@ -113,6 +120,7 @@ OPERATIONS: Final = (
         query=api_types.PublishQuery,
         body=str,
         body_media=("text/plain",),
+        headers=_PUBLISHER,
     ),
     Operation(
         "publish_stream",
@@ -122,6 +130,7 @@ OPERATIONS: Final = (
         "A WebSocket: one frame, one message; answers come back in order.",
         {101: Result("The stream is open"), 426: Result("Not an upgrade request"), **_BAD},
         query=api_types.PublishQuery,
+        headers=_PUBLISHER,
     ),
     Operation(
         "subscribe",
@@ -315,3 +324,47 @@ OPERATIONS: Final = (
         {204: Result("It is gone"), 404: Result("There is no such reject"), **_BAD},
     ),
 )
+
+ABOUT: Final = (
+    Operation(
+        "healthz",
+        "GET",
+        "/healthz",
+        "operate",
+        "Whether the process runs.",
+        {200: Result("It does", dict[str, Any])},
+    ),
+    Operation(
+        "readyz",
+        "GET",
+        "/readyz",
+        "operate",
+        "Whether the sidecar can keep its promises now, and why not.",
+        {200: Result("It can", dict[str, Any]), 503: Result("It cannot; `checks` says why")},
+    ),
+    Operation(
+        "metrics",
+        "GET",
+        "/metrics",
+        "operate",
+        "The numbers of /status and more, for Prometheus.",
+        {200: Result("The metrics", str, "text/plain")},
+    ),
+    Operation(
+        "openapi",
+        "GET",
+        "/openapi.json",
+        "operate",
+        "This description.",
+        {200: Result("OpenAPI 3.1", dict[str, Any])},
+    ),
+    Operation(
+        "docs",
+        "GET",
+        "/docs",
+        "operate",
+        "A page to try the API out; the same at /swagger.",
+        {200: Result("The page", str, "text/html")},
+    ),
+)
+"""Routes about the sidecar that are served by other hands; listed so that nothing is hidden."""

@@ -1,13 +1,15 @@
-"""The id of a record that its app gave none: unique in the mesh, the same wherever it is read.
+"""What a record is known by: the id of one that its app gave none, and what tells repeats apart.
 
-Pure; may import `log_format`. A producer's sequences are unique within one partition of one topic
-only, so the id names these too, by their checksum: it stays short, and all of it is hexadecimal
-or decimal.
+Pure; may import `log_format`. A derived id is unique in the mesh, and the same wherever it is read.
+A producer's sequences are unique within one partition of one topic only, so the id names these too,
+by their checksum: it stays short, and all of it is hexadecimal or decimal.
 """
 
 from functools import lru_cache
 from typing import Final
 from zlib import crc32
+
+import orjson
 
 from log_format.parts import Producer
 from log_format.sequence import SEQUENCE_MAX
@@ -30,3 +32,18 @@ def id_prefix(producer: Producer) -> str:
 def derived_id(producer: Producer, index: int) -> str:
     """The id of record `index` of a batch."""
     return f"{id_prefix(producer)}{(producer.first_sequence + index) & SEQUENCE_MAX}"
+
+
+def scoped_id(own: bytes | None, headers: bytes | None) -> bytes | None:
+    """What a repeat of a message is recognised by, if it has an id of its own.
+
+    Its id; of a CloudEvent, its source too: "producers MUST ensure that source + id is unique for
+    each distinct event" (CloudEvents 1.0), so two sources may well use the same id.
+    """
+    if own is None or headers is None or b'"ce-source"' not in headers:
+        return own
+    try:
+        source = orjson.loads(headers).get("ce-source")
+    except (orjson.JSONDecodeError, AttributeError):
+        return own
+    return own if not isinstance(source, str) else b"%s\0%s" % (source.encode(), own)

@@ -14,6 +14,7 @@ from sidecar.errors import BeingRetried, InDoubt, SidecarError
 from sidecar.id_search import CannotTell
 from sidecar.message import Message
 from sidecar.publisher import Publisher
+from sidecar.record_id import scoped_id
 from sidecar.rejects import Reject, RejectFile
 
 TOGETHER_MAX: Final = 256
@@ -112,11 +113,11 @@ class RejectRetry:
         messages = reject.records()
         if not reject.doubtful:
             return messages
-        ids = [message.id for message in messages if message.id is not None]
+        ids = {message: scoped_id(message.id, message.headers) or b"" for message in messages}
         since_us = min(reject.at_us, *(message.event_us for message in messages))
         try:
             async with asyncio.timeout(self._timeout_s):
-                found = await self._search(reject.topic, ids, since_us)
+                found = await self._search(reject.topic, ids.values(), since_us)
         except (CannotTell, TimeoutError) as error:
             if not force:
                 raise InDoubt(
@@ -125,8 +126,7 @@ class RejectRetry:
                     "all the same"
                 ) from error
             found = {}
-        missing = [message for message in messages if message.id not in found]
+        missing = [message for message in messages if ids[message] not in found]
         for message in missing:
-            if message.id is not None:
-                self._forget(reject.topic, message.id)
+            self._forget(reject.topic, ids[message])
         return missing

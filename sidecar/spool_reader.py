@@ -12,6 +12,7 @@ from log_format.frame import decode_frame
 from sidecar.backlog import Backlog
 from sidecar.batch import Batch, stored_batch
 from sidecar.quarantine import Quarantine
+from sidecar.record_id import scoped_id
 from sidecar.spool_files import SpoolFiles, Stored
 
 log = logging.getLogger("sidegate.sidecar")
@@ -44,15 +45,16 @@ class SpoolReader:
         def found(stored: Stored) -> None:
             try:
                 frame = decode_frame(stored.frame)
-                ids = frame.columns().id
+                columns = frame.columns()
             except FormatError as error:
                 if self._set_aside(stored, error):
                     set_aside.append(stored.position)
                 return
             producer = frame.envelope.producer
             backlog = backlogs.setdefault((producer.topic, producer.partition), Backlog())
-            if not ids.all_null:
-                backlog.ids += [identity for identity in ids if identity is not None]
+            if not columns.id.all_null:
+                scoped = map(scoped_id, columns.id, columns.headers)
+                backlog.ids += [identity for identity in scoped if identity is not None]
             backlog.add(stored.order, stored.position, stored.written_us, producer.count)
 
         self._files.open(found)

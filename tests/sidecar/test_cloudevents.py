@@ -1,8 +1,18 @@
 """CloudEvents 1.0: both modes of the HTTP binding give the same message."""
 
 import json
+from base64 import b64decode
+from datetime import UTC, datetime
+from urllib.parse import quote
 
 import pytest
+from cloudevents.core.bindings.http import (
+    HTTPMessage,
+    from_http_event,
+    to_binary_event,
+    to_structured_event,
+)
+from cloudevents.core.v1.event import CloudEvent
 
 from sidecar.cloudevents import from_binary, from_structured, is_binary
 from sidecar.errors import BadMessage
@@ -89,3 +99,85 @@ def test_header_values_are_percent_decoded():
 def test_binary_mode_is_known_by_its_version_header():
     assert is_binary({"ce-specversion": "1.0"})
     assert not is_binary({"Content-Type": "application/json"})
+
+
+class Client:
+    """The CloudEvents SDK as its users use it: it makes the request, aiohttp sends it."""
+
+    def __init__(self, sidecar):
+        self._sidecar = sidecar
+
+    async def send(self, message):
+        url = f"{self._sidecar.base}/publish/events"
+        headers = dict(message.headers)
+        async with self._sidecar.client.post(
+            # Other HTTP clients add no type of their own.
+            url,
+            data=message.body,
+            headers=headers,
+            skip_auto_headers=["Content-Type"],
+        ) as response:
+            return response.status, await response.json()
+
+
+def sdk_event(**more):
+    attributes = {
+        "id": "A-1",
+        "source": '/shop/é "x" 100%',
+        "type": "order.placed",
+        "time": datetime(2026, 1, 31, 12, 0, tzinfo=UTC),
+        "subject": "order 101",
+        "partitionkey": "k",
+        **more,
+    }
+    return CloudEvent(attributes=attributes, data={"order_id": 101})
+
+
+@pytest.mark.parametrize("encode", [to_binary_event, to_structured_event])
+async def test_the_sdk_is_understood_as_it_is(mesh, encode):
+    sidecar = await mesh.sidecar()
+    status, answer = await Client(sidecar).send(encode(sdk_event()))
+    assert (status, answer["id"]) == (200, "A-1")
+    (message,) = (await sidecar.get("/messages/events"))[1]["messages"]
+    assert message["message"] == {"order_id": 101}
+    assert (message["id"], message["key"]) == ("A-1", "k")
+    assert message["timestamp"] == "2026-01-31T12:00:00.000000Z"
+    # Whoever reads it can make the event again.
+    headers = {**message["headers"], "ce-id": message["id"], "content-type": "application/json"}
+    encoded = {
+        name: quote(value, safe="/:+") if name.startswith("ce-") else value
+        for name, value in headers.items()
+    }
+    again = from_http_event(HTTPMessage(encoded, json.dumps(message["message"]).encode()))
+    assert again.get_attributes() == sdk_event(datacontenttype="application/json").get_attributes()
+    assert again.get_data() == {"order_id": 101}
+
+
+@pytest.mark.parametrize("encode", [to_binary_event, to_structured_event])
+async def test_the_sdks_bytes_and_text_arrive(mesh, encode):
+    sidecar = await mesh.sidecar()
+    for number, (kind, data) in enumerate(
+        [("application/octet-stream", b"\x00\xff"), ("text/plain", "héllo")]
+    ):
+        attributes = {"id": f"i{number}", "source": "/s", "type": "t", "datacontenttype": kind}
+        event = CloudEvent(attributes=attributes, data=data)
+        assert (await Client(sidecar).send(encode(event)))[0] == 200
+    found = (await sidecar.get("/messages/events"))[1]["messages"]
+    assert [b64decode(each["data_base64"]) for each in found] == [b"\x00\xff", "héllo".encode()]
+    assert [each["content_type"] for each in found] == ["application/octet-stream", "text/plain"]
+
+
+@pytest.mark.parametrize("restart", [False, True])
+async def test_the_same_id_of_another_source_is_another_event(mesh, restart):
+    sidecar = await mesh.sidecar()
+    for source in ("/one", "/two"):
+        message = to_binary_event(sdk_event(source=source))
+        assert (await Client(sidecar).send(message))[0] == 200
+    if restart:
+        mesh.sidecars.remove(sidecar)
+        await sidecar.stop()
+        sidecar = await mesh.sidecar()
+    for number, source in enumerate(("/one", "/two")):
+        status, answer = await Client(sidecar).send(to_structured_event(sdk_event(source=source)))
+        assert (status, answer["offset"], answer["id"]) == (200, number, "A-1")
+    assert len(mesh.log.values("events")) == 2

@@ -5,6 +5,7 @@ import re
 from importlib.metadata import version
 
 import pytest
+from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from sidecar.message import PublishRequest
 from sidecar.openapi import openapi_document, openapi_json
@@ -85,3 +86,35 @@ def test_query_parameters_carry_their_limits(document):
     subscribe = document["paths"]["/subscribe/{topic}"]["get"]["parameters"]
     assert {"from", "partition"} <= {each["name"] for each in subscribe}
     assert "Last-Event-ID" in {each["name"] for each in subscribe if each["in"] == "header"}
+
+
+def test_a_validator_of_openapi_3_1_finds_no_fault(document):
+    OpenAPIV31SpecValidator(document).validate()
+
+
+async def test_every_route_that_is_served_is_described(mesh, document):
+    sidecar = await mesh.sidecar(connected=False)
+    app = sidecar.assembly.site._app
+    served = {
+        (route.method, route.resource.canonical)
+        for route in app.router.routes()
+        if route.method != "HEAD"
+    }
+    described = {
+        (method.upper(), path) for path, item in document["paths"].items() for method in item
+    }
+    assert served - described == {
+        ("GET", "/swagger"),
+        ("GET", "/docs/start.js"),
+        ("GET", "/docs/{name}"),
+    }
+    assert described <= served
+    for path in ("/docs", "/swagger", "/openapi.json", "/docs/start.js"):
+        async with sidecar.client.get(sidecar.base + path) as response:
+            assert response.status == 200
+            assert b"//cdn" not in await response.read()
+
+
+async def test_what_is_served_is_the_document(mesh, document):
+    sidecar = await mesh.sidecar(connected=False)
+    assert (await sidecar.get("/openapi.json"))[1] == json.loads(json.dumps(document))

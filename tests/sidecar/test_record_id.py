@@ -4,7 +4,7 @@ import pytest
 
 from log_format.parts import Producer
 from log_format.sequence import SEQUENCE_MAX
-from sidecar.record_id import derived_id, id_prefix
+from sidecar.record_id import derived_id, id_prefix, scoped_id
 
 
 def part(topic="t", partition=0, first=0, epoch=3):
@@ -23,3 +23,19 @@ def test_a_derived_id_counts_on_and_wraps_as_sequences_do(first, index, expected
 def test_the_same_sequence_in_another_topic_partition_or_epoch_has_another_id():
     producers = [part(), part(topic="u"), part(partition=1), part(epoch=4)]
     assert len({derived_id(producer, 0) for producer in producers}) == len(producers)
+
+
+@pytest.mark.parametrize(
+    ("own", "headers", "scoped"),
+    [
+        (None, b'{"ce-source":"/a"}', None),
+        (b"1", None, b"1"),
+        (b"1", b'{"h":"v"}', b"1"),
+        (b"1", b'{"ce-source":"/a"}', b"/a\x001"),
+        (b"1", b'{"ce-source":7}', b"1"),
+        (b"1", b'["ce-source"]', b"1"),
+        (b"1", b'{"ce-source"', b"1"),
+    ],
+)
+def test_a_cloud_event_is_told_from_others_by_its_source_too(own, headers, scoped):
+    assert scoped_id(own, headers) == scoped
