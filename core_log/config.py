@@ -13,6 +13,7 @@ from core_log.options import MIB, Durability, LogOptions
 from hosting.environment import Environment, development_identity_problems
 from hosting.spiffe import NotSpiffe, parse_spiffe_id
 from hosting.tls_contexts import TlsFiles
+from hosting.tracing import TracingConfig
 from hosting.units import Address, ByteSize, Seconds
 
 LogLevel = Literal["debug", "info", "warning", "error"]
@@ -96,6 +97,7 @@ class CoreConfig:
     """Ed25519 in PEM, mode 0600: it signs the log's checkpoints."""
     log: LogConfig = field(default_factory=LogConfig)
     limits: LimitsConfig = field(default_factory=LimitsConfig)
+    tracing: TracingConfig | None = None
     environment: Environment = "production"
     log_level: LogLevel = "info"
 

@@ -21,6 +21,7 @@ from core_log.stream import StreamTotals
 from core_log.stream_route import StreamRoute
 from core_log.topic_routes import TopicRoutes
 from hosting.metrics import HttpMetrics
+from hosting.tracing import Tracing
 from hosting.units import Address
 from hosting.web import HttpLimits, HttpSite
 
@@ -44,12 +45,14 @@ class PrivateApi:
         *,
         clock: Clock,
         ssl_context: ssl.SSLContext | None,
+        tracing: Tracing,
     ) -> None:
         self._config = config
         self._storage = storage
         self._metrics = metrics
         self._clock = clock
         self._ssl = ssl_context
+        self._tracing = tracing
         self._http_metrics = HttpMetrics(metrics.registry)
         self._appender: Appender | None = None
         self._site: HttpSite | None = None
@@ -77,6 +80,7 @@ class PrivateApi:
             topics=TopicRoutes(storage.catalog),
             revocations=RevocationRoutes(storage.control, self._clock, draining),
             status=self._status,
+            tracing=self._tracing,
         )
         admission = Admission(
             frozenset(self._config.admit) if not self._config.listen.is_unix else frozenset(),

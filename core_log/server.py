@@ -22,6 +22,8 @@ from core_log.stream_route import StreamRoute
 from core_log.topic_routes import TopicRoutes
 from core_log.wire import FRAMES_TYPE, cause_of, json_response
 from hosting.problems import error_middleware
+from hosting.trace_context import TRACEPARENT, TRACESTATE, parse_trace_context
+from hosting.tracing import Tracing
 from hosting.web import DRAINING
 
 
@@ -36,13 +38,18 @@ class Api:
     topics: TopicRoutes
     revocations: RevocationRoutes
     status: Callable[[], Mapping[str, object]]
+    tracing: Tracing
 
     async def append(self, request: web.Request) -> web.Response:
         """`POST /v1/append`: frames in, one result per frame out."""
         if request.query_string:
             Query(request.query.items()).finish()
-        async with self.bodies.read(request, intake.REQUEST_BYTES_MAX) as body:
-            outcomes = await self.appender.append(body, cause_of(request))
+        trace = parse_trace_context(
+            request.headers.get(TRACEPARENT), request.headers.get(TRACESTATE)
+        )
+        with self.tracing.span("append", "server", trace):
+            async with self.bodies.read(request, intake.REQUEST_BYTES_MAX) as body:
+                outcomes = await self.appender.append(body, cause_of(request))
         return json_response({"results": [intake.outcome_json(outcome) for outcome in outcomes]})
 
     async def read(self, request: web.Request) -> web.Response:

@@ -21,6 +21,7 @@ from core_log.storage import Storage
 from hosting.lifecycle import Service
 from hosting.metrics import new_registry
 from hosting.tls import ReloadingContexts
+from hosting.tracing import Tracing
 from hosting.vitals import add_vitals
 from hosting.web import HttpSite, health_app
 
@@ -57,18 +58,21 @@ class Core:
             contexts = ReloadingContexts(
                 config.tls, client_ca=config.tls.ca, environment=config.environment
             )
+        tracing = Tracing("core", config.tracing)
         self.api = PrivateApi(
             config,
             self.storage,
             metrics,
             clock=clock,
             ssl_context=None if contexts is None else contexts.server,
+            tracing=tracing,
         )
         self.cleaning = Cleaning(self.storage, config.log.clean_interval)
         self.service.add(self.health)
         if contexts is not None:
             self.service.add(contexts)
             self.service.add_check("tls", contexts.readiness)
+        self.service.add(tracing)
         self.service.add(self.storage)
         self.service.add(self.cleaning)
         self.service.add(self.api)

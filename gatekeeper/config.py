@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from hosting.environment import Environment, development_identity_problems
+from hosting.tracing import TracingConfig
 from hosting.units import Address, ByteSize, Seconds
 from log_format.errors import BadField
 from log_format.limits import NAME_BYTES_MAX
@@ -205,6 +206,7 @@ class GatekeeperConfig:
     limits: LimitsConfig = field(default_factory=LimitsConfig)
     audit: AuditConfig = field(default_factory=AuditConfig)
     witness: WitnessConfig = field(default_factory=WitnessConfig)
+    tracing: TracingConfig | None = None
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """What no single field can tell."""

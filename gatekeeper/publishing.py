@@ -7,6 +7,7 @@ asks the core once for all frames that are allowed, and puts the results in the 
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 import orjson
@@ -31,6 +32,13 @@ from gatekeeper.metrics import GateMetrics
 from gatekeeper.provenance import Sealer
 from gatekeeper.quotas import Quotas
 from gatekeeper.upstream import FRAMES_TYPE, RETRY_AFTER_S, Answer, CoreClient
+from hosting.trace_context import (
+    TRACEPARENT,
+    TRACESTATE,
+    TraceContext,
+    parse_trace_context,
+)
+from hosting.tracing import Tracing
 from log_format.frame import Frame
 
 SIGNATURES_PER_TURN: Final = 16
@@ -51,6 +59,7 @@ class Publishing:
         metrics: GateMetrics,
         request_bytes_max: int,
         require_sound: Callable[[], None] = lambda: None,
+        tracing: Tracing | None = None,
     ) -> None:
         self._gate = gate
         self._core = core
@@ -60,10 +69,17 @@ class Publishing:
         self._metrics = metrics
         self._request_bytes_max = request_bytes_max
         self._require_sound = require_sound
+        self._tracing = tracing or Tracing("gatekeeper", None)
 
     async def append(self, call: Call) -> web.StreamResponse:
         """Always 200 once the frames could be read: each frame has its own result, so that one
         request may carry batches of many topics."""
+        headers = call.request.headers
+        trace = parse_trace_context(headers.get(TRACEPARENT), headers.get(TRACESTATE))
+        with self._tracing.span("append", "server", trace) as context:
+            return await self._append(call, context)
+
+    async def _append(self, call: Call, trace: TraceContext | None) -> web.StreamResponse:
         began = time.perf_counter()
         self._require_sound()
         if call.request.headers.get("Content-Type", "").lower() != FRAMES_TYPE:
@@ -75,7 +91,7 @@ class Publishing:
             buffers = await self._seal(judged, call.caller.received_us)
             if buffers:
                 asked = time.perf_counter()
-                answer = await self._forward(buffers, judged, call)
+                answer = await self._forward(buffers, judged, call, trace)
                 core_s = time.perf_counter() - asked
             else:
                 answer = _answer(merge(judged, []))
@@ -106,11 +122,16 @@ class Publishing:
         return buffers
 
     async def _forward(
-        self, buffers: Sequence[Buffer], judged: Sequence[Judged], call: Call
+        self,
+        buffers: Sequence[Buffer],
+        judged: Sequence[Judged],
+        call: Call,
+        trace: TraceContext | None,
     ) -> web.Response:
         forwarded = [item for item in judged if item.refusal is None]
+        behalf = replace(call.behalf(forwarded[0].ruling), trace=trace)
         try:
-            answer = await self._core.append(buffers, call.behalf(forwarded[0].ruling))
+            answer = await self._core.append(buffers, behalf)
         except CoreUnavailable as error:
             return _answer(merge(judged, _none_of(forwarded, str(error))))
         if answer.status == 400:

@@ -41,6 +41,7 @@ from hosting.health import health_app
 from hosting.lifecycle import Readiness, Service
 from hosting.metrics import new_registry
 from hosting.tls import ReloadingContexts, TlsFiles
+from hosting.tracing import Tracing
 from hosting.vitals import add_vitals
 from hosting.web import HttpSite
 
@@ -76,6 +77,7 @@ class Gatekeeper:
             registry=self.registry,
             changed=self._policy_changed,
         )
+        self.tracing = Tracing("gatekeeper", config.tracing)
         self.sealer = Sealer(load_signing_key(config.signing_key), config.id)
         self.core = core_client(config.core, self.contexts)
         self.decision_log = DecisionLog(
@@ -145,6 +147,7 @@ class Gatekeeper:
         service = Service(
             NAME,
             components=[
+                self.tracing,
                 self.operators,
                 self.contexts,
                 self.policies,
@@ -280,6 +283,7 @@ class Gatekeeper:
             metrics=self.metrics,
             request_bytes_max=limits.request_bytes_max,
             require_sound=self.watch.require_sound,
+            tracing=self.tracing,
         )
         history = History(
             gate=gate,

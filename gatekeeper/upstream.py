@@ -19,6 +19,7 @@ import aiohttp
 
 from gatekeeper.core_requests import Buffer, CoreLost, CoreRequests, Dialer
 from gatekeeper.errors import CoreUnavailable
+from hosting.trace_context import TRACEPARENT, TRACESTATE, TraceContext
 from log_format.limits import BODY_BYTES_MAX, ENVELOPE_BYTES_MAX
 
 log = logging.getLogger("sidegate.gatekeeper.upstream")
@@ -56,6 +57,7 @@ class OnBehalf:
     principal: str
     decision: str
     request_id: str
+    trace: TraceContext | None = None
 
     def headers(self) -> dict[str, str]:
         """As the core reads them."""
@@ -64,6 +66,14 @@ class OnBehalf:
             "Sidegate-Decision": header_text(self.decision),
             "Sidegate-Request-Id": header_text(self.request_id),
         }
+
+
+def _trace(trace: TraceContext | None) -> str:
+    """The header lines of a trace. Both values were checked when they were read."""
+    if trace is None:
+        return ""
+    state = f"{TRACESTATE}: {trace.state}\r\n" if trace.state else ""
+    return f"{TRACEPARENT}: {trace.traceparent}\r\n{state}"
 
 
 def header_text(text: str) -> str:
@@ -181,7 +191,7 @@ class CoreClient:
             f"Content-Length: {sum(map(len, buffers))}\r\n"
             f"Sidegate-Principal: {header_text(behalf.principal)}\r\n"
             f"Sidegate-Decision: {header_text(behalf.decision)}\r\n"
-            f"Sidegate-Request-Id: {header_text(behalf.request_id)}\r\n\r\n"
+            f"Sidegate-Request-Id: {header_text(behalf.request_id)}\r\n{_trace(behalf.trace)}\r\n"
         )
         try:
             reply = await self._appends.ask(head.encode("ascii"), buffers, self._answer_timeout_s)
