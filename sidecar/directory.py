@@ -1,16 +1,18 @@
 """What the sidecar knows of topics: how many partitions, and how messages are spread over them.
 
 Asked for when a topic is first used and again after a while. While no gatekeeper answers, the last
-known description holds, and an unknown topic is taken to have the one partition that all have.
+known description holds, also one of an earlier run, and an unknown topic is taken to have the one
+partition that all have.
 """
 
 import asyncio
+import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from sidecar.gateway import Gateway, Unreachable
+from sidecar.topic_memory import TopicInfo, TopicMemory
 
 FRESH_S: Final = 60.0
 """How long a description is used before it is asked for again: partitions are rarely added."""
@@ -20,21 +22,22 @@ TOPICS_MAX: Final = 10_000
 """Descriptions that are kept; the oldest goes when one more comes."""
 
 
-@dataclass(frozen=True, slots=True)
-class TopicInfo:
-    """What publishing needs to know of a topic."""
-
-    partitions: int = 1
-    strategy: str = "key"
-
-
 class Directory:
     """Descriptions by topic. Belongs to the event loop; a topic is asked for once at a time."""
 
-    def __init__(self, gateway: Gateway, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        gateway: Gateway,
+        memory: TopicMemory | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._gateway = gateway
+        self._memory = memory
         self._clock = clock
         self._known: dict[str, tuple[TopicInfo, float]] = {}
+        if memory is not None:
+            # Known, and to be asked for at once.
+            self._known = {topic: (info, -math.inf) for topic, info in memory.topics.items()}
         self._asked: dict[str, asyncio.Task[TopicInfo]] = {}
 
     def known(self, topic: str) -> TopicInfo | None:
@@ -76,6 +79,8 @@ class Directory:
             described = parse_topic(answer.document()) if answer.status in (200, 201) else None
             if described is not None:
                 info, fresh_s = described, FRESH_S
+                if self._memory is not None:
+                    self._memory.note(topic, info, TOPICS_MAX)
             # Any other answer is not publishing's to judge: the append will be told why.
         while len(self._known) >= TOPICS_MAX:
             del self._known[next(iter(self._known))]

@@ -3,7 +3,7 @@
 from typing import Final
 from zlib import crc32
 
-from sidecar.directory import TopicInfo
+from sidecar.topic_memory import TopicInfo
 
 STICKY_RECORDS: Final = 256
 """So many messages without a key go to one partition before the next one's turn: full batches."""

@@ -17,7 +17,7 @@ from sidecar.batch import Ack, Batch, Entry, Kept, Lines, Outcome
 from sidecar.counters import Counters
 from sidecar.deadlines import Deadlines
 from sidecar.dedupe_gate import DedupeGate
-from sidecar.directory import Directory, TopicInfo
+from sidecar.directory import Directory
 from sidecar.errors import SidecarError
 from sidecar.lane import Lane, LaneLimits
 from sidecar.link_state import LinkState
@@ -29,6 +29,7 @@ from sidecar.producer import ProducerState
 from sidecar.refusals import in_doubt, never_sent, refusal_error, ring_full, spool_full
 from sidecar.results import AppendResult, Verdict
 from sidecar.settlement import Settled
+from sidecar.topic_memory import TopicInfo
 from sidecar.uplink import Uplink
 
 log = logging.getLogger("sidegate.sidecar")

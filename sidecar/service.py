@@ -50,6 +50,7 @@ from sidecar.results import AppendResult
 from sidecar.spool_files import FileLayer
 from sidecar.start import Start
 from sidecar.status import Status, StatusCollector
+from sidecar.topic_memory import TopicMemory
 from sidecar.topic_stream import TopicStream
 from sidecar.uplink import Uplink
 
@@ -83,7 +84,7 @@ def assemble(config: SidecarConfig, spool_disk: FileLayer | None = None) -> Asse
     contexts = ReloadingContexts(files, environment=config.environment)
     credentials = CredentialSource(files, contexts, _client(config), issuer_ca=config.oauth.ca)
     gateway = Gateway(config.gatekeepers, config.gatekeeper_id, credentials)
-    directory = Directory(gateway)
+    directory = Directory(gateway, TopicMemory(config.data))
     uplink = Uplink(
         gateway,
         request_bytes_max=limits.request_bytes_max,

@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from sidecar.directory import FRESH_S, GUESS_S, TOPICS_MAX, Directory, TopicInfo, parse_topic
+from sidecar.directory import FRESH_S, GUESS_S, TOPICS_MAX, Directory, parse_topic
+from sidecar.topic_memory import TopicInfo
 
 
 @pytest.fixture

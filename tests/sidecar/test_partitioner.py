@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.directory import TopicInfo
 from sidecar.partitioner import STICKY_RECORDS, Partitioner, partition_of_key
+from sidecar.topic_memory import TopicInfo
 
 
 @pytest.mark.parametrize(("key", "crc"), [(b"", 0), (b"a", 0xE8B7BE43), (b"123456789", 0xCBF43926)])

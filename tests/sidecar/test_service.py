@@ -2,6 +2,11 @@
 
 import asyncio
 import json
+import stat
+
+import aiohttp
+
+from hosting.units import Address
 
 
 async def test_a_published_message_is_committed_and_answers_where_it_is(mesh):
@@ -121,3 +126,28 @@ async def read_events(response, count):
         elif line.startswith("data: "):
             events.append((identity, line[6:]))
     return events
+
+
+async def test_a_unix_socket_serves_everything_and_is_for_its_owner_only(mesh, tmp_path):
+    path = tmp_path / "run" / "sidecar.sock"
+    sidecar = await mesh.sidecar(listen=Address(path=path))
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    async with aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(path))) as client:
+        # The fast way in, and aiohttp's.
+        for headers in ({}, {"Expect": "100-continue"}):
+            body = b'{"topic":"t","message":1}'
+            url = "http://localhost/publish?ack=core"
+            async with client.post(url, data=body, headers=headers) as response:
+                assert (response.status, (await response.json())["durability"]) == (
+                    200,
+                    "committed",
+                )
+        async with client.ws_connect("http://localhost/publish/t/stream") as socket:
+            await socket.send_str("2")
+            assert json.loads((await socket.receive()).data)["offset"] == 2
+        async with client.get("http://localhost/subscribe/t?from=earliest") as response:
+            assert len(await read_events(response, 3)) == 3
+        async with client.get("http://evil.example/status") as response:
+            assert response.status == 403
+    await sidecar.client.close()
+    assert mesh.log.values("t") == [b"1", b"1", b"2"]
