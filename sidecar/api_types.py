@@ -249,10 +249,20 @@ class Registered(msgspec.Struct):
     name: str
 
 
+class RegisteredSubscriber(msgspec.Struct):
+    """A registered webhook."""
+
+    subscriber_id: str
+    topic: str
+    url: str
+    method: str
+
+
 class RegisteredList(msgspec.Struct):
     """Everybody who is registered."""
 
     publishers: list[Registered]
+    subscribers: list[RegisteredSubscriber]
 
 
 class RejectSummary(msgspec.Struct):

@@ -18,6 +18,7 @@ from hosting.environment import (
 )
 from hosting.units import Address, ByteSize, Seconds
 from log_format.limits import BODY_BYTES_MAX
+from sidecar.destination import parse_allowed
 
 MESSAGE_BYTES_CEILING = 8 * 1024 * 1024
 """A message, its columns and as much again in base64 fit into one batch and one request."""
@@ -113,6 +114,40 @@ class DedupeConfig:
 
 
 @dataclass(frozen=True)
+class PushConfig:
+    """Webhooks: where they may go, and what they may cost."""
+
+    enabled: bool = True
+    """Carry out the app's push subscriptions. False leaves them to other sidecars of the app."""
+    allow: tuple[str, ...] = ("loopback",)
+    """Destinations: loopback, an address, a network (10.0.0.0/8), a name or *.name; each may end
+    with :port. A name alone allows its public addresses only."""
+    secrets: Path | None = None
+    """The folder with the files that `secret_file` names; each is for the sidecar alone (0600)."""
+    ca: Path | None = None
+    """Who vouches for https destinations; the system's own authorities where absent."""
+    connections_max: int = 256
+    """Requests to webhooks under way at one time, of all subscriptions."""
+    held_messages_max: int = 10_000
+    """Messages of one subscription in hand: on their way, or waiting for their next try."""
+    held_bytes_max: ByteSize = 8 * 1024 * 1024
+    """Their bytes. What waits beyond that waits in the log."""
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        """The allow list must be understood, and limits let something through."""
+        for entry in self.allow:
+            try:
+                parse_allowed(entry)
+            except ValueError as error:
+                yield "allow", str(error)
+        for name in ("connections_max", "held_messages_max"):
+            if getattr(self, name) < 1:
+                yield name, "must be at least 1"
+        if self.held_bytes_max < 64 * 1024:
+            yield "held_bytes_max", "must be at least 64KiB"
+
+
+@dataclass(frozen=True)
 class LimitsConfig:
     """What one sidecar spends on its app at most."""
 
@@ -191,6 +226,7 @@ class SidecarConfig:
     limits: LimitsConfig = field(default_factory=LimitsConfig)
     spool: SpoolConfig = field(default_factory=SpoolConfig)
     dedupe: DedupeConfig = field(default_factory=DedupeConfig)
+    push: PushConfig = field(default_factory=PushConfig)
     overflow: Literal["wait", "reject", "drop_oldest"] = "wait"
     """When a partition's ring is full: wait until the timeout, reject at once, or (for ack=none
     only; others wait) drop the oldest that was published with ack=none."""

@@ -47,6 +47,29 @@ class BadFilter(SidecarError):
         )
 
 
+class BadRequest(SidecarError):
+    """A body that asks for something that cannot be; nothing was changed."""
+
+    def __init__(self, field: str, problem: str) -> None:
+        super().__init__(f"{field}: {problem}", members={"field": field})
+
+
+class BadDestination(SidecarError):
+    """A webhook's URL that cannot be understood in one way only."""
+
+    def __init__(self, problem: str, field: str = "push.url") -> None:
+        super().__init__(f"{field}: {problem}", members={"field": field})
+        self.problem = problem
+
+
+class ForbiddenDestination(SidecarError):
+    """A webhook's URL that this sidecar never calls."""
+
+
+class UnknownChannel(SidecarError):
+    """This app has no channel of that id."""
+
+
 class ForeignCaller(SidecarError):
     """A request that a web page of another site caused, not the sidecar's own app."""
 

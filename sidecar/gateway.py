@@ -91,14 +91,19 @@ class Gateway:
         body: Sequence[bytes] | None = None,
         content_type: str = "application/json",
         timeout_s: float = ANSWER_TIMEOUT_S,
+        if_match: int | None = None,
     ) -> Answer:
-        """One request with a whole answer, at the first gatekeeper that can be reached."""
+        """One request with a whole answer, at the first gatekeeper that can be reached.
+
+        With `if_match`, the log does it only if that is still the thing's version.
+        """
         target = f"{path}?{urlencode(query)}" if query else path
-        answer = await self._ask(method, target, body, content_type, timeout_s)
+        condition = b"" if if_match is None else b'If-Match: "%d"\r\n' % if_match
+        answer = await self._ask(method, target, body, content_type, timeout_s, condition)
         if answer.status == 401:
             # Nothing was done with the request; a token that was revoked or bound to an older
             # certificate is replaced, once.
-            answer = await self._ask(method, target, body, content_type, timeout_s)
+            answer = await self._ask(method, target, body, content_type, timeout_s, condition)
         return answer
 
     @asynccontextmanager
@@ -140,12 +145,13 @@ class Gateway:
         body: Sequence[bytes] | None,
         content_type: str,
         timeout_s: float,
+        condition: bytes,
     ) -> Answer:
         pair = await self._pair()
         self._use(pair.tls)
         for left in range(len(self._urls) - 1, -1, -1):
             wire = self._wires[self._at]
-            head = _head(method, target, wire.host_header, pair, body, content_type)
+            head = _head(method, target, wire.host_header + condition, pair, body, content_type)
             try:
                 answer = await wire.exchange(head, body or (), timeout_s)
             except Unreachable as failure:

@@ -1,6 +1,7 @@
 """Registration for simple clients: `/register/publisher`, `/deregister/publisher`, `/register`."""
 
-from typing import Final, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeVar
 
 import msgspec
 from aiohttp import web
@@ -23,10 +24,18 @@ T = TypeVar("T", RegisterRequest, DeregisterRequest)
 class RegisterHandlers:
     """The handlers of registration. `required` makes every publish show one."""
 
-    def __init__(self, registrations: Registrations, gateway: Gateway, *, required: bool) -> None:
+    def __init__(
+        self,
+        registrations: Registrations,
+        gateway: Gateway,
+        *,
+        required: bool,
+        subscribers: Callable[[], Awaitable[list[dict[str, Any]]]],
+    ) -> None:
         self._registrations = registrations
         self._gateway = gateway
         self._required = required
+        self._subscribers = subscribers
 
     async def register_publisher(self, request: web.Request) -> web.Response:
         """Ask the gatekeeper whether it would be allowed, and remember the publisher."""
@@ -57,7 +66,7 @@ class RegisterHandlers:
         """Everybody who is registered."""
         parse_query(request.query, NoQuery)
         rows = [msgspec.structs.asdict(row) for row in self._registrations.list()]
-        return json_response({"publishers": rows})
+        return json_response({"publishers": rows, "subscribers": await self._subscribers()})
 
     def check(self, request: web.Request, topic: str) -> None:
         """Refuse a publish without a registration, where one is required."""

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import random
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -93,6 +93,8 @@ class MemberSession:
         self.topic = ""
         self.paused = False
         self.redelivered = 0
+        self.on_acked: Callable[[int, int, list[Range]], None] = lambda *_: None
+        """Told of each partition's low mark and of ranges that are durable now."""
         self._link = StreamLink(gateway, credentials, credit_bytes)
         self._backoff = Backoff(max_s=3.0) if backoff is None else backoff
         self._holdings = Holdings()
@@ -315,6 +317,8 @@ class MemberSession:
             case "acked":
                 self._holdings.confirmed(control)
                 self._answered.set()
+                done = [(int(first), int(last)) for first, last in control.get("ranges", ())]
+                self.on_acked(int(control["partition"]), int(control["low"]), done)
             case "revoke":
                 self._revoked(control)
             case "fenced":

@@ -9,7 +9,8 @@ import msgspec
 import orjson
 
 from sidecar.api_types import Problem
-from sidecar.operations import ABOUT, OPERATIONS, Operation
+from sidecar.operation import Operation
+from sidecar.operations import ABOUT, OPERATIONS
 
 _PATH_PARAMETER: Final = re.compile(r"\{(\w+)\}")
 _NUMBERS: Final = frozenset({"partition", "offset", "reject"})

@@ -1,51 +1,18 @@
 """Every operation of the HTTP API, once: the router and the OpenAPI pages are made from this."""
 
-from dataclasses import dataclass, field
 from typing import Any, Final
-
-import msgspec
 
 from sidecar import api_types
 from sidecar.message import BatchItem, PublishRequest
+from sidecar.operation import BAD, DENIED, DOWN, SSE, Operation, Result
+from sidecar.subscription_operations import SUBSCRIPTION_OPERATIONS
 
-SSE: Final = "text/event-stream"
-JSON: Final = "application/json"
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """One answer: its meaning, and its body's type and media type."""
-
-    text: str
-    body: Any = None
-    media: str = JSON
-
-
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """One method of one path. `name` is the handler's."""
-
-    name: str
-    method: str
-    path: str
-    tag: str
-    text: str
-    results: dict[int, Result]
-    query: type[msgspec.Struct] = api_types.NoQuery
-    body: Any = None
-    body_media: tuple[str, ...] = (JSON,)
-    headers: dict[str, str] = field(default_factory=dict)
-
-
-_DENIED: Final = {403: Result("The policy denies it, or a web page of another site asks")}
-_BAD: Final = {400: Result("A field or parameter is wrong; the detail names it")}
-_DOWN: Final = {503: Result("No gatekeeper can be reached; see Retry-After")}
 _PUBLISH_PROBLEMS: Final = {
-    **_BAD,
-    **_DENIED,
+    **BAD,
+    **DENIED,
     413: Result("A message is over limits.message_bytes_max"),
     429: Result("Over the quota; see Retry-After"),
-    **_DOWN,
+    **DOWN,
     504: Result("Sent, and no answer in time: the sidecar goes on trying"),
 }
 _PUBLISHER: Final = {
@@ -128,7 +95,7 @@ OPERATIONS: Final = (
         "/publish/{topic}/stream",
         "publish",
         "A WebSocket: one frame, one message; answers come back in order.",
-        {101: Result("The stream is open"), 426: Result("Not an upgrade request"), **_BAD},
+        {101: Result("The stream is open"), 426: Result("Not an upgrade request"), **BAD},
         query=api_types.PublishQuery,
         headers=_PUBLISHER,
     ),
@@ -140,10 +107,10 @@ OPERATIONS: Final = (
         "Receive a topic's messages as server-sent events, as they come.",
         {
             200: Result("Events whose data is an envelope", api_types.Envelope, SSE),
-            **_BAD,
-            **_DENIED,
+            **BAD,
+            **DENIED,
             **_NO_TOPIC,
-            **_DOWN,
+            **DOWN,
         },
         query=api_types.SubscribeQuery,
         headers={"Last-Event-ID": "The id of the last event received; wins over `from`"},
@@ -156,10 +123,10 @@ OPERATIONS: Final = (
         "Read a page of a partition's messages. Past the end the list is empty.",
         {
             200: Result("The messages, and where to go on", api_types.MessageList),
-            **_BAD,
-            **_DENIED,
+            **BAD,
+            **DENIED,
             **_NO_TOPIC,
-            **_DOWN,
+            **DOWN,
         },
         query=api_types.MessagesQuery,
     ),
@@ -172,9 +139,9 @@ OPERATIONS: Final = (
         {
             200: Result("The message", api_types.Envelope),
             404: Result("No such topic or message"),
-            **_BAD,
-            **_DENIED,
-            **_DOWN,
+            **BAD,
+            **DENIED,
+            **DOWN,
         },
     ),
     Operation(
@@ -183,7 +150,7 @@ OPERATIONS: Final = (
         "/topics",
         "topics",
         "List the topics that this app may see.",
-        {200: Result("The topics", api_types.TopicList), **_DOWN},
+        {200: Result("The topics", api_types.TopicList), **DOWN},
     ),
     Operation(
         "create_topic",
@@ -195,9 +162,9 @@ OPERATIONS: Final = (
             200: Result("It exists already, just so", api_types.Topic),
             201: Result("It was created", api_types.Topic),
             409: Result("It exists already, with other settings"),
-            **_BAD,
-            **_DENIED,
-            **_DOWN,
+            **BAD,
+            **DENIED,
+            **DOWN,
         },
         body=api_types.TopicRequest,
     ),
@@ -207,7 +174,7 @@ OPERATIONS: Final = (
         "/topics/{topic}",
         "topics",
         "Describe a topic.",
-        {200: Result("The topic", api_types.Topic), **_DENIED, **_NO_TOPIC, **_DOWN},
+        {200: Result("The topic", api_types.Topic), **DENIED, **_NO_TOPIC, **DOWN},
     ),
     Operation(
         "alter_topic",
@@ -215,7 +182,7 @@ OPERATIONS: Final = (
         "/topics/{topic}",
         "topics",
         "Change a topic's settings.",
-        {200: Result("The topic", api_types.Topic), **_BAD, **_DENIED, **_NO_TOPIC, **_DOWN},
+        {200: Result("The topic", api_types.Topic), **BAD, **DENIED, **_NO_TOPIC, **DOWN},
         body=api_types.TopicChange,
     ),
     Operation(
@@ -224,7 +191,7 @@ OPERATIONS: Final = (
         "/topics/{topic}",
         "topics",
         "Delete a topic and its messages.",
-        {204: Result("It is gone"), **_DENIED, **_NO_TOPIC, **_DOWN},
+        {204: Result("It is gone"), **DENIED, **_NO_TOPIC, **DOWN},
     ),
     Operation(
         "status",
@@ -240,7 +207,7 @@ OPERATIONS: Final = (
         "/whoami",
         "operate",
         "Who this app is to the gatekeeper, until when, and what it may do.",
-        {200: Result("Its identity and its rules", api_types.WhoAmI), **_DOWN},
+        {200: Result("Its identity and its rules", api_types.WhoAmI), **DOWN},
     ),
     Operation(
         "register_publisher",
@@ -251,9 +218,9 @@ OPERATIONS: Final = (
         {
             200: Result("It was registered before", api_types.Registered),
             201: Result("It is registered", api_types.Registered),
-            **_BAD,
-            **_DENIED,
-            **_DOWN,
+            **BAD,
+            **DENIED,
+            **DOWN,
         },
         body=api_types.RegisterRequest,
     ),
@@ -263,7 +230,7 @@ OPERATIONS: Final = (
         "/deregister/publisher",
         "register",
         "Forget a publisher. Idempotent.",
-        {204: Result("It is not registered any more"), **_BAD},
+        {204: Result("It is not registered any more"), **BAD},
         body=api_types.DeregisterRequest,
     ),
     Operation(
@@ -272,7 +239,7 @@ OPERATIONS: Final = (
         "/register",
         "register",
         "List everybody who is registered.",
-        {200: Result("The publishers", api_types.RegisteredList)},
+        {200: Result("Publishers and webhooks", api_types.RegisteredList), **DOWN},
     ),
     Operation(
         "list_rejects",
@@ -280,7 +247,7 @@ OPERATIONS: Final = (
         "/rejects",
         "operate",
         "List batches that were refused after their apps had a 202.",
-        {200: Result("The batches", api_types.RejectList), **_BAD},
+        {200: Result("The batches", api_types.RejectList), **BAD},
         query=api_types.RejectQuery,
     ),
     Operation(
@@ -289,7 +256,7 @@ OPERATIONS: Final = (
         "/rejects/retry",
         "operate",
         "Publish the messages of all refused batches again.",
-        {200: Result("Those that were taken, and those that stay", api_types.RetriedAll), **_BAD},
+        {200: Result("Those that were taken, and those that stay", api_types.RetriedAll), **BAD},
         query=api_types.RetryAllQuery,
     ),
     Operation(
@@ -298,7 +265,7 @@ OPERATIONS: Final = (
         "/rejects",
         "operate",
         "Forget all refused batches for good.",
-        {200: Result("They are gone", api_types.Dropped), **_BAD},
+        {200: Result("They are gone", api_types.Dropped), **BAD},
         query=api_types.RejectQuery,
     ),
     Operation(
@@ -321,8 +288,9 @@ OPERATIONS: Final = (
         "/rejects/{reject}",
         "operate",
         "Forget a refused batch for good.",
-        {204: Result("It is gone"), 404: Result("There is no such reject"), **_BAD},
+        {204: Result("It is gone"), 404: Result("There is no such reject"), **BAD},
     ),
+    *SUBSCRIPTION_OPERATIONS,
 )
 
 ABOUT: Final = (

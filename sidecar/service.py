@@ -42,6 +42,8 @@ from sidecar.oauth import Client
 from sidecar.outbox import Outbox
 from sidecar.producer import ProducerState
 from sidecar.publisher import Publisher
+from sidecar.push_assembly import assemble_pushes
+from sidecar.pushes import Pushes
 from sidecar.reader import Reader
 from sidecar.registrations import Registrations
 from sidecar.reject_retry import RejectRetry
@@ -69,6 +71,7 @@ class Assembly:
     uplink: Uplink
     publisher: Publisher
     outbox: Outbox
+    pushes: Pushes
 
 
 def build(config: SidecarConfig) -> Service:
@@ -105,9 +108,10 @@ def assemble(config: SidecarConfig, spool_disk: FileLayer | None = None) -> Asse
     )
     rejects = RejectFile(config.data, config.spool.rejects_bytes_max)
     rejects.open()
+    producers = ProducerState(config.data / "producer.json")
     publisher = Publisher(
         directory,
-        ProducerState(config.data / "producer.json"),
+        producers,
         LaneLimits(
             ring_entries_max=limits.ring_entries_max,
             ring_bytes_max=limits.ring_bytes_max,
@@ -129,7 +133,15 @@ def assemble(config: SidecarConfig, spool_disk: FileLayer | None = None) -> Asse
     patience = make_patience(limits.timeout, limits.timeout_max)
     registrations = Registrations(config.data)
     registrations.open()
-    registering = RegisterHandlers(registrations, gateway, required=config.require_registration)
+    pushing = assemble_pushes(
+        config, gateway, credentials, publisher, f"sidecar-{producers.current.producer_id:016x}"
+    )
+    registering = RegisterHandlers(
+        registrations,
+        gateway,
+        required=config.require_registration,
+        subscribers=pushing.subscribers.registered,
+    )
     given = (publisher, patience, limits.message_bytes_max, registering.check)
     publishing, many, streaming = (
         PublishHandlers(*given),
@@ -152,6 +164,7 @@ def assemble(config: SidecarConfig, spool_disk: FileLayer | None = None) -> Asse
         counters=counters,
         gatekeeper=lambda: gateway.url,
         streams=lambda: reading.streams,
+        pushes=pushing.pushes,
     )
 
     async def show_status(_: web.Request) -> web.Response:
@@ -182,6 +195,7 @@ def assemble(config: SidecarConfig, spool_disk: FileLayer | None = None) -> Asse
             "drop_rejects": rejecting.drop_rejects,
             "retry_reject": rejecting.retry_reject,
             "drop_reject": rejecting.drop_reject,
+            **pushing.handlers,
         },
         guard,
         read_app_token(config.app_token),
@@ -189,7 +203,8 @@ def assemble(config: SidecarConfig, spool_disk: FileLayer | None = None) -> Asse
     registry = new_registry()
     registry.register(StatusCollector(status))
     service = Service(
-        "sidecar", components=[contexts, credentials, gateway, dedupe, outbox, uplink]
+        "sidecar",
+        components=[contexts, credentials, gateway, dedupe, outbox, uplink, *pushing.components],
     )
     add_health_routes(app, service, registry)
     add_vitals(registry, service, contexts)
@@ -232,7 +247,7 @@ def assemble(config: SidecarConfig, spool_disk: FileLayer | None = None) -> Asse
         )
     service.add_check("tls", contexts.readiness)
     service.add_check("promises", lambda: _readiness(uplink, outbox))
-    return Assembly(service, site, uplink, publisher, outbox)
+    return Assembly(service, site, uplink, publisher, outbox, pushing.pushes)
 
 
 def _readiness(uplink: Uplink, outbox: Outbox) -> Readiness:

@@ -13,6 +13,8 @@ from sidecar.counters import Counters
 from sidecar.credentials import CredentialSource
 from sidecar.outbox import Outbox
 from sidecar.publisher import Publisher
+from sidecar.push_status import push_metrics, push_status
+from sidecar.pushes import Pushes
 from sidecar.rejects import RejectFile
 from sidecar.uplink import Uplink
 
@@ -29,6 +31,7 @@ class Status:
     counters: Counters
     gatekeeper: Callable[[], str]
     streams: Callable[[], int]
+    pushes: Pushes
 
     @property
     def spool_age_s(self) -> float:
@@ -79,6 +82,7 @@ class Status:
             "dropped": counters.dropped_messages,
             "delivered": counters.delivered_messages,
             "streams": self.streams(),
+            "pushes": push_status(self.pushes),
         }
 
 
@@ -121,3 +125,4 @@ class StatusCollector(Collector):
         )
         for name, text, value in counts:
             yield CounterMetricFamily(f"sidegate_sidecar_{name}", text, value=float(value))
+        yield from push_metrics(status.pushes)

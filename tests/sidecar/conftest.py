@@ -419,6 +419,147 @@ class FakeSubscription:
         await socket.send_bytes(whole)
 
 
+class FakeDefinitions:
+    """The routes below /v1/subscriptions and /v1/channels."""
+
+    def __init__(self, gatekeeper: "FakeGatekeeper") -> None:
+        self._gatekeeper = gatekeeper
+        self.version = 1
+        self.channels: dict[str, dict[str, Any]] = {}
+        self._changed = asyncio.Event()
+
+    def add_routes(self, app: web.Application) -> None:
+        app.router.add_route("*", "/v1/subscriptions", self._all)
+        app.router.add_route("*", "/v1/subscriptions/{name}", self._one)
+        app.router.add_post("/v1/subscriptions/{name}/{verb}", self._act)
+        app.router.add_route("*", "/v1/channels", self._all_channels)
+        app.router.add_route("*", "/v1/channels/{id}", self._channel)
+
+    def touch(self, definition: dict[str, Any] | None = None) -> None:
+        self.version += 1
+        if definition is not None:
+            definition["version"] = self.version
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def _all(self, request: web.Request) -> web.Response:
+        known = self._gatekeeper.subscriptions
+        if request.method == "POST":
+            return await self._create(await request.json())
+        after = int(request.query.get("after", -1))
+        if after >= self.version:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(int(request.query["wait_ms"]) / 1000):
+                    await self._changed.wait()
+        rows = [known[name].definition for name in sorted(known)]
+        return web.json_response({"version": self.version, "subscriptions": rows})
+
+    async def _create(self, wanted: dict[str, Any]) -> web.Response:
+        gatekeeper, name = self._gatekeeper, wanted["name"]
+        if wanted["topic"].startswith("forbidden."):
+            return problem(403, "denied", "no", decision_id="d1", reason="rule")
+        if name in gatekeeper.subscriptions:
+            there = gatekeeper.subscriptions[name].definition
+            differs = [each for each in wanted if there.get(each) != wanted[each]]
+            if differs:
+                return problem(409, "subscription_exists", f"{name} is another")
+            return web.json_response(there)
+        topic = gatekeeper.log.topic(wanted["topic"])
+        low = {
+            partition: gatekeeper._begin(wanted.get("from", "latest"), topic["name"], partition)
+            for partition in range(topic["partitions"])
+        }
+        made = FakeSubscription(gatekeeper.log, {"created_us": self.version, **wanted}, low)
+        gatekeeper.subscriptions[name] = made
+        self.touch(made.definition)
+        return web.json_response(made.definition, status=201)
+
+    def _state(self, found: FakeSubscription) -> dict[str, Any]:
+        topic = found.definition["topic"]
+        ends = {each: found.log.ends.get((topic, each), 0) for each in found.low}
+        return {
+            **found.definition,
+            "state": "active" if found.members else "idle",
+            "members": [],
+            "redelivered": 0,
+            "expired": 0,
+            "cursors": [
+                {
+                    "partition": each,
+                    "low": low,
+                    "acked": [],
+                    "end_offset": ends[each],
+                    "lag": ends[each] - low - len(found.acked[each]),
+                    "in_flight": 0,
+                }
+                for each, low in found.low.items()
+            ],
+        }
+
+    async def _one(self, request: web.Request) -> web.Response:
+        known, name = self._gatekeeper.subscriptions, request.match_info["name"]
+        if name not in known:
+            return problem(404, "unknown_subscription", f"no {name}")
+        found = known[name]
+        if request.method == "DELETE":
+            del known[name]
+            self.touch()
+            await found.say(type="end", code="subscription_deleted", detail="it was deleted")
+            return web.Response(status=204)
+        if request.method == "PATCH":
+            if request.headers.get("If-Match") != f'"{found.definition["version"]}"':
+                return problem(412, "subscription_changed", "it was changed meanwhile")
+            found.definition |= await request.json()
+            self.touch(found.definition)
+        return web.json_response(self._state(found))
+
+    async def _act(self, request: web.Request) -> web.Response:
+        known, name = self._gatekeeper.subscriptions, request.match_info["name"]
+        if name not in known:
+            return problem(404, "unknown_subscription", f"no {name}")
+        found, verb, said = known[name], request.match_info["verb"], await request.json()
+        if verb in ("pause", "resume"):
+            found.definition["paused"] = verb == "pause"
+            self.touch(found.definition)
+            await found.say(type="paused" if verb == "pause" else "resumed")
+        elif verb == "seek":
+            for partition in found.low:
+                at = self._gatekeeper._begin(said["to"], found.definition["topic"], partition)
+                found.low[partition], found.acked[partition] = at, set()
+            if found.members:
+                await found.assign_all()
+        found.said.append({"type": verb, **said})
+        return web.json_response(self._state(found))
+
+    async def _all_channels(self, request: web.Request) -> web.Response:
+        if request.method == "GET":
+            rows = [self.channels[each] for each in sorted(self.channels)]
+            return web.json_response({"version": self.version, "channels": rows})
+        wanted = await request.json()
+        return self._keep(wanted["id"], wanted, replace=False)
+
+    async def _channel(self, request: web.Request) -> web.Response:
+        ident = request.match_info["id"]
+        if request.method == "PUT":
+            return self._keep(ident, await request.json(), replace=True)
+        if ident not in self.channels:
+            return problem(404, "unknown_channel", f"no {ident}")
+        if request.method == "DELETE":
+            del self.channels[ident]
+            return web.Response(status=204)
+        return web.json_response(self.channels[ident])
+
+    def _keep(self, ident: str, wanted: dict[str, Any], *, replace: bool) -> web.Response:
+        there = self.channels.get(ident)
+        made = {"id": ident, "name": ident, "path": "/", "tls": False, **wanted, "version": 1}
+        if there is not None and not replace:
+            if there == made:
+                return web.json_response(there)
+            return problem(409, "channel_exists", "it is another")
+        self.channels[ident] = made
+        return web.json_response(made, status=201 if there is None else 200)
+
+
 class FakeGatekeeper:
     """The `/v1` wire in front of a FakeLog.
 
@@ -440,6 +581,7 @@ class FakeGatekeeper:
         self.credits: list[int] = []
         self.unreadable: set[str] = set()
         self.subscriptions: dict[str, FakeSubscription] = {}
+        self.definitions = FakeDefinitions(self)
         self._sockets: set[web.WebSocketResponse] = set()
         app = web.Application(client_max_size=64 * 1024 * 1024, middlewares=[self._admit])
         app.router.add_post("/v1/append", self._append)
@@ -451,6 +593,7 @@ class FakeGatekeeper:
         app.router.add_route("*", "/v1/topics/{name}", self._topic)
         app.router.add_get("/v1/topics/{name}/offsets", self._offsets)
         app.router.add_get("/v1/access", self._access)
+        self.definitions.add_routes(app)
         name = spiffe_id.rpartition("/")[2]
         context = authority.server_context(authority.issue(f"server-{name}", spiffe_id))
         self.listening = Listening(app, context)
@@ -853,6 +996,72 @@ async def mesh(authority: Authority, tmp_path: Path) -> AsyncIterator[Mesh]:
             await running.stop()
         await gatekeeper.listening.stop()
         await issuer.listening.stop()
+
+
+class HookApp:
+    """An app that takes webhooks and behaves as it is told.
+
+    `answers` are used up one for each request: a number is a status, a response is sent as it is,
+    a function of the request does what it likes. Without any it answers 200.
+    """
+
+    def __init__(self) -> None:
+        self.answers: list[Any] = []
+        self.seen: list[tuple[web.Request, bytes]] = []
+        self.under_way = 0
+        self.most_under_way = 0
+        self._runner: web.AppRunner | None = None
+        self.port = 0
+
+    async def start(self) -> None:
+        app = web.Application(client_max_size=64 * 1024 * 1024)
+        app.router.add_route("*", "/{tail:.*}", self._answer)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.05)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", self.port, reuse_address=True)
+        await site.start()
+        self.port = self._runner.addresses[0][1]
+
+    async def stop(self) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/hook"
+
+    @property
+    def messages(self) -> list[Any]:
+        """The messages of the envelopes that came, in order."""
+        return [json.loads(body)["message"] for _, body in self.seen]
+
+    async def until(self, count: int) -> None:
+        """Wait until so many requests have come; the test's timeout is the limit."""
+        while len(self.seen) < count:  # noqa: ASYNC110 - the app's own state
+            await asyncio.sleep(0.005)
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        body = await request.read()
+        self.seen.append((request, body))
+        self.under_way += 1
+        self.most_under_way = max(self.most_under_way, self.under_way)
+        try:
+            answer = self.answers.pop(0) if self.answers else 200
+            if callable(answer):
+                answer = await answer(request)
+            return web.Response(status=answer) if isinstance(answer, int) else answer
+        finally:
+            self.under_way -= 1
+
+
+@pytest.fixture
+async def hook() -> AsyncIterator[HookApp]:
+    """A webhook that runs."""
+    app = HookApp()
+    await app.start()
+    yield app
+    await app.stop()
 
 
 @pytest.fixture
