@@ -41,7 +41,9 @@ def dead_letter(topic: str, record: Record, undelivered: Undelivered) -> Message
     """
     last = undelivered.tries[-1] if undelivered.tries else None
     place = f"{record.topic}/{record.partition}/{record.offset}"
-    whose = f"{undelivered.owner}\0{undelivered.subscription}\0{place}\0{undelivered.attempts}"
+    # The last try's time tells a letter that failed again, after a redrive, from the first one.
+    when = 0 if last is None else last.at_us
+    whose = f"{undelivered.owner}\0{undelivered.subscription}\0{place}\0{when}"
     first = undelivered.tries[0].at_us if undelivered.tries else record.event_us
     added = {
         "owner": undelivered.owner,

@@ -34,6 +34,7 @@ _NAME: Final = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*\.?", re
 _NUMERIC: Final = re.compile(
     r"(?:0x[0-9a-f]*|[0-9]+)(?:\.(?:0x[0-9a-f]*|[0-9]+)){0,3}\.?", re.ASCII
 )
+_ENDS_IN_NUMBER: Final = re.compile(r"(?:^|\.)(?:0x[0-9a-f]*|[0-9]+)\.?$", re.ASCII)
 _TARGET: Final = re.compile(r"[!-~]*", re.ASCII)
 
 
@@ -93,8 +94,9 @@ def canonical_host(host: str) -> tuple[str, IP | None]:
             raise BadDestination(f"{host!r} is no IPv6 address") from error
         return str(address), address
     host = host.lower()
-    if _NUMERIC.fullmatch(host):
+    if _ENDS_IN_NUMBER.search(host):
         # What C libraries read as an address: 2130706433, 0x7f.1 and 0177.0.0.1 are 127.0.0.1.
+        # WHATWG URL, 3.5: a host whose last label is a number is an address or nothing.
         try:
             plain = IPv4Address(socket.inet_aton(host.removesuffix(".")))
         except OSError as error:
@@ -176,18 +178,19 @@ def _port(digits: str, text: str) -> int:
 
 
 class DestinationGuard:
-    """Judges destinations. Immutable; `is_local` tells whether an address is this machine's."""
+    """Judges destinations. `is_local` tells whether an address is this machine's, `own_ports` has
+    the ports of Sidegate's that are known on it by now."""
 
     def __init__(
         self,
         allow: Iterable[str],
         *,
-        own_ports: Iterable[int],
+        own_ports: Callable[[], Iterable[int]],
         own_endpoints: Iterable[tuple[str, int]],
         is_local: Callable[[IP], bool],
     ) -> None:
         self._allow = tuple(parse_allowed(each) for each in allow)
-        self._own_ports = frozenset(own_ports) | DEFAULT_OWN_PORTS
+        self._own_ports = own_ports
         self.own_endpoints = frozenset(
             (canonical_host(host)[0], port) for host, port in own_endpoints
         )
@@ -218,7 +221,7 @@ class DestinationGuard:
                 f"{where} is a gatekeeper or issuer; Sidegate's own ports are never called"
             )
         local = address.is_loopback or self._is_local(address)
-        if local and target.port in self._own_ports:
+        if local and (target.port in DEFAULT_OWN_PORTS or target.port in self._own_ports()):
             raise ForbiddenDestination(
                 f"{where} is one of Sidegate's own ports, which are never called; "
                 "let the app listen on another"

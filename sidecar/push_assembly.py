@@ -56,13 +56,15 @@ def assemble_pushes(
     credentials: CredentialSource,
     publisher: Publisher,
     member: str,
+    bound: Callable[[], int],
 ) -> PushParts:
-    """The parts; nothing is sent yet. `member` is this sidecar's name among its replicas."""
+    """The parts; nothing is sent yet. `member` is this sidecar's name among its replicas, `bound`
+    the port that it listens on."""
     push = config.push
     wire = SubscriptionWire(gateway)
     destinations = Destinations(wire)
     client = WebhookClient(
-        guard_of(config), connections_max=push.connections_max, context=_context(push)
+        guard_of(config, bound), connections_max=push.connections_max, context=_context(push)
     )
     secrets = WebhookSecrets(push.secrets)
 
@@ -127,18 +129,19 @@ def assemble_pushes(
     )
 
 
-def guard_of(config: SidecarConfig) -> DestinationGuard:
+def guard_of(config: SidecarConfig, bound: Callable[[], int]) -> DestinationGuard:
     """What may be called, with every port of Sidegate's that this sidecar knows of."""
     own = [config.listen, config.tcp, config.health]
     urls = [urlsplit(url) for url in (*config.gatekeepers, config.oauth.issuer)]
     endpoints = [(url.hostname or "", url.port or 443) for url in urls]
+    # A gatekeeper's or issuer's port on this machine is theirs, by whichever address.
+    ports = {
+        *(each.port for each in own if each is not None and each.port),
+        *(port for _, port in endpoints),
+    }
     return DestinationGuard(
         config.push.allow,
-        # A gatekeeper's or issuer's port on this machine is theirs, by whichever address.
-        own_ports=[
-            *(each.port for each in own if each is not None and each.port),
-            *(port for _, port in endpoints),
-        ],
+        own_ports=lambda: {*ports, bound()},
         own_endpoints=endpoints,
         is_local=is_this_machines,
     )

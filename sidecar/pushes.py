@@ -133,10 +133,12 @@ class Pushes:
         self.running[name] = running
 
     async def _stop(self, name: str) -> None:
-        running = self.running.pop(name)
+        running = self.running[name]
         if running.task is not None:
             running.task.cancel()
             await asyncio.gather(running.task, return_exceptions=True)
+        if self.running.pop(name, None) is None:
+            return
         self._totals.add(running.tally)
         if running.worker is not None:
             self._totals.add(running.worker.tally)

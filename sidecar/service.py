@@ -134,7 +134,12 @@ def assemble(config: SidecarConfig, spool_disk: FileLayer | None = None) -> Asse
     registrations = Registrations(config.data)
     registrations.open()
     pushing = assemble_pushes(
-        config, gateway, credentials, publisher, f"sidecar-{producers.current.producer_id:016x}"
+        config,
+        gateway,
+        credentials,
+        publisher,
+        f"sidecar-{producers.current.producer_id:016x}",
+        bound=lambda: site.address.port or 0,
     )
     registering = RegisterHandlers(
         registrations,

@@ -18,7 +18,8 @@ async def test_registering_twice_is_registering_once(mesh):
     again = await post(sidecar, "/register/publisher", WHO)
     assert (first[0], again[0]) == (201, 200)
     assert first[1] == again[1]
-    assert (await sidecar.get("/register"))[1] == {"publishers": [first[1]]}
+    listed = (await sidecar.get("/register"))[1]
+    assert listed == {"publishers": [first[1]], "subscribers": []}
 
 
 async def test_the_gatekeepers_reason_is_passed_on(mesh):
@@ -27,7 +28,7 @@ async def test_the_gatekeepers_reason_is_passed_on(mesh):
         sidecar, "/register/publisher", {"topic": "forbidden.x", "name": "shop"}
     )
     assert (status, problem["code"], problem["reason"]) == (403, "denied", "closed")
-    assert (await sidecar.get("/register"))[1] == {"publishers": []}
+    assert (await sidecar.get("/register"))[1] == {"publishers": [], "subscribers": []}
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A worker delivers what its member is given: retried, in order, dead-lettered, once, and marked."""
+"""A worker delivers what its member is given: retried, in order, dead-lettered, once, marked."""
 
 import asyncio
 import json
@@ -146,7 +146,9 @@ async def test_a_dead_letter_that_cannot_be_written_keeps_its_message(mesh, side
     await sidecar.until(lambda: worker.worker.tally.bury_error is not None)
     fake = mesh.gatekeeper.subscriptions["mailer"]
     assert fake.low[0] == 0
-    assert "orders.dead" in (await sidecar.get("/subscriptions/mailer"))[1]["delivery"]["last_error"]
+    assert (
+        "orders.dead" in (await sidecar.get("/subscriptions/mailer"))[1]["delivery"]["last_error"]
+    )
     await sidecar.until(lambda: fake.low[0] == 1)
     assert len((await sidecar.get("/messages/orders.dead"))[1]["messages"]) == 1
     assert len(hook.seen) == 1
@@ -271,13 +273,9 @@ async def test_a_revoked_partition_is_finished_and_released(mesh, sidecar, hook,
     await publish(sidecar, 1, 2, key="k")
     await hook.until(1)
     fake = mesh.gatekeeper.subscriptions["mailer"]
-    await sidecar.until(
-        lambda: sidecar.assembly.pushes.running["mailer"].worker.queue.held == 2
-    )
+    await sidecar.until(lambda: sidecar.assembly.pushes.running["mailer"].worker.queue.held == 2)
     await fake.say(type="revoke", partition=0, generation=fake.generation)
-    await sidecar.until(
-        lambda: sidecar.assembly.pushes.running["mailer"].worker.queue.held == 1
-    )
+    await sidecar.until(lambda: sidecar.assembly.pushes.running["mailer"].worker.queue.held == 1)
     go.set()
     await sidecar.until(lambda: any(each["type"] == "released" for each in fake.said))
     kinds = [each["type"] for each in fake.said if each["type"] in ("ack", "released")]
