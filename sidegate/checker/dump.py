@@ -3,7 +3,7 @@
 import base64
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,9 @@ import orjson
 from log_format.body import Columns
 from log_format.envelope import Envelope
 from log_format.errors import FormatError
-from log_format.frame import decode_frame
+from log_format.frame import Frame, decode_frame
 from log_format.layout import SEGMENT_HEAD_BYTES
-from sidegate.checker.segment import map_file
+from sidegate.checker.mapped import map_file
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -101,6 +101,16 @@ def _batch(envelope: Envelope, file: str, position: int) -> dict[str, Any]:
             "gatekeeper": provenance.gatekeeper_id,
         }
     return shown | {"file": file, "position": position}
+
+
+def record_of(envelope: Envelope, body: bytes, offset: int) -> dict[str, Any] | None:
+    """One record of a body that is proven to be this envelope's; None where it can't be read."""
+    with suppress(FormatError):
+        wanted = Filter(first_offset=offset, last_offset=offset)
+        # What was proven holds its content also where retention has marked the body as removed.
+        whole = replace(envelope, has_body=True)
+        return next(_records(envelope, Frame(whole, body).columns(), wanted), None)
+    return None
 
 
 def _records(envelope: Envelope, columns: Columns, wanted: Filter) -> Iterator[dict[str, Any]]:

@@ -49,6 +49,9 @@ class SegmentSummary:
     bodies_removed: int = 0
     torn_bytes: int = 0
     durable_leaf: int = 0
+    senders_proven: int = 0
+    leaves: dict[int, bytes] = field(default_factory=dict)
+    """Hashes of leaves that follow each other, joined, by the first one's number."""
     runs: dict[tuple[str, int], list[Run]] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
 

@@ -1,7 +1,6 @@
-"""The check of one segment: every frame's structure, checksum, hash, leaf and offsets."""
+"""The check of one segment: every frame's structure, checksum, hash, sender, leaf and offsets."""
 
-import mmap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -9,8 +8,12 @@ from log_format.envelope import MAGIC, MAGIC_BODILESS, Envelope, decode_envelope
 from log_format.errors import FormatError, Truncated
 from log_format.frame import Frame, decode_frame
 from log_format.layout import SEGMENT_HEAD_BYTES, decode_segment_head, parse_segment_name
+from log_format.leaf import leaf_hash
+from log_format.note import VerifierKey
 from log_format.parts import Stamp
 from sidegate.checker.findings import Finding, Run, SegmentSummary, offset_gap
+from sidegate.checker.mapped import map_file
+from sidegate.checker.signatures import Senders
 
 PROGRESS_BYTES: Final = 4 * 1024 * 1024
 """How much is read between two reports of progress: about 3 ms of hashing."""
@@ -18,26 +21,32 @@ PROGRESS_BYTES: Final = 4 * 1024 * 1024
 Progress = Callable[[int], None]
 
 
-def check_segment(path: Path, name: str, progress: Progress) -> SegmentSummary:
-    """Check the segment file at `path`, which reports call `name`."""
-    checker = _SegmentChecker(name, parse_segment_name(path.name), progress)
+SENDER_FINDINGS_MAX: Final = 1000
+"""Batches of one segment named because of their sender: with a key missing, that would be all."""
+
+
+def check_segment(
+    path: Path, name: str, progress: Progress, gatekeepers: Sequence[VerifierKey] = ()
+) -> SegmentSummary:
+    """Check the segment file at `path`, which reports call `name`; without any gatekeeper's key
+    senders are not judged."""
+    checker = _SegmentChecker(name, parse_segment_name(path.name), progress, Senders(gatekeepers))
     checker.check(map_file(path))
     return checker.summary
-
-
-def map_file(path: Path) -> memoryview:
-    """A file's bytes without reading them; unmapped when the last view of them is gone."""
-    if path.stat().st_size == 0:
-        return memoryview(b"")
-    with path.open("rb") as file:
-        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
 class _SegmentChecker:
     """Walks over one segment once. After damage it goes on at the next sound envelope."""
 
-    def __init__(self, name: str, named_leaf: int | None, progress: Progress) -> None:
+    def __init__(
+        self, name: str, named_leaf: int | None, progress: Progress, senders: Senders
+    ) -> None:
         self.summary = SegmentSummary(name, 0)
+        self._senders = senders
+        self._judging = bool(senders)
+        self._sender_findings = 0
+        self._hashes: list[bytes] = []
+        self._run_begin = 0
         self._named_leaf = named_leaf
         self._progress = progress
 
@@ -57,6 +66,7 @@ class _SegmentChecker:
                 self._progress(position - reported)
                 reported = position
         self._progress(len(data) - reported)
+        self._end_leaves()
 
     def _check_head(self, data: memoryview) -> int:
         try:
@@ -77,6 +87,8 @@ class _SegmentChecker:
             self._find("no_stamp", position, "a batch in the log has no stamp", envelope)
             return
         self._check_leaf(envelope, envelope.stamp, position)
+        if self._judging:
+            self._check_sender(envelope, position)
         self._check_offsets(envelope, envelope.stamp, position)
         self.summary.batches += 1
         self.summary.records += envelope.producer.count
@@ -96,9 +108,28 @@ class _SegmentChecker:
         if self.summary.next_leaf is not None and leaf != self.summary.next_leaf:
             text = f"leaf {leaf} stands where leaf {self.summary.next_leaf} belongs"
             self._find("leaf_gap", position, text, envelope)
+            self._end_leaves()
         if self.summary.first_leaf is None:
             self.summary.first_leaf = leaf
         self.summary.next_leaf = leaf + 1
+        if not self._hashes:
+            self._run_begin = leaf
+        self._hashes.append(leaf_hash(envelope.raw))
+
+    def _end_leaves(self) -> None:
+        """The leaves so far follow each other; what comes now does not."""
+        if self._hashes:
+            self.summary.leaves[self._run_begin] = b"".join(self._hashes)
+            self._hashes = []
+
+    def _check_sender(self, envelope: Envelope, position: int) -> None:
+        problem = self._senders.problem(envelope)
+        if problem is None:
+            self.summary.senders_proven += 1
+            return
+        self._sender_findings += 1
+        if self._sender_findings <= SENDER_FINDINGS_MAX:
+            self._find(problem[0], position, problem[1], envelope)
 
     def _check_offsets(self, envelope: Envelope, stamp: Stamp, position: int) -> None:
         producer = envelope.producer

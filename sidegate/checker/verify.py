@@ -3,17 +3,28 @@
 import multiprocessing
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
 from typing import Final
 
-from log_format.layout import SEGMENT_SUFFIX, parse_segment_name
+from log_format.checkpoint_note import log_origin
+from log_format.errors import FormatError
+from log_format.layout import (
+    SEGMENT_HEAD_BYTES,
+    SEGMENT_SUFFIX,
+    decode_segment_head,
+    parse_segment_name,
+)
+from log_format.note import VerifierKey
 from sidegate.checker.checkpoint import synced_leaves
 from sidegate.checker.findings import Finding, SegmentSummary, offset_gap
+from sidegate.checker.log_tree import Keys, LogTree, TreeReport
 from sidegate.checker.segment import check_segment
+from sidegate.checker.tree_files import Claim
 
 POLL_S: Final = 0.1
 """How often progress is shown; a person sees no difference below this."""
@@ -36,6 +47,9 @@ class LogReport:
     records: int = 0
     bodies_removed: int = 0
     torn_bytes: int = 0
+    senders_proven: int | None = None
+    """Batches whose sender a given gatekeeper's key proves; None where no key was given."""
+    tree: TreeReport | None = None
     topics: dict[str, dict[int, int]] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
 
@@ -63,34 +77,82 @@ def segments_of(folder: Path) -> list[Path]:
 
 
 def verify_log(
-    folder: Path, *, root: Path, jobs: int | None = None, progress: Callable[[int], None]
+    folder: Path,
+    *,
+    root: Path,
+    jobs: int | None = None,
+    progress: Callable[[int], None],
+    keys: Keys | None = None,
+    checkpoints: Sequence[Claim] = (),
 ) -> LogReport:
-    """Check every segment of `folder` and what holds between them; `progress` gets bytes done."""
+    """Check every segment of `folder`, what holds between them, and the tree over all of them.
+
+    `progress` gets bytes done. `checkpoints` come from elsewhere: from a witness's disk, say.
+    """
+    keys = keys or Keys()
     # Before the segments: while the core runs, it may move on between the two looks.
     synced = synced_leaves(folder)
+    tree = LogTree(folder, root, log_id_of(folder), keys, checkpoints)
     paths = segments_of(folder)
+    gatekeepers = keys.gatekeepers if tree.has_senders else ()
     names = [str(path.relative_to(root)) for path in paths]
     report = LogReport(str(folder.relative_to(root)) if folder != root else str(folder))
-    summaries = list(_check_all(paths, names, jobs or os.cpu_count() or 1, progress))
+    workers = jobs or os.cpu_count() or 1
+    summaries = list(_check_all(paths, names, workers, progress, gatekeepers))
     _join(report, summaries)
     report.findings.extend(_cut_off(summaries, synced))
+    report.tree = tree.check(summaries)
+    if report.tree is not None:
+        report.findings.extend(report.tree.findings)
+    if gatekeepers:
+        report.senders_proven = sum(summary.senders_proven for summary in summaries)
     report.findings.extend(_foreign_files(folder, root))
     return report
 
 
+def log_id_of(folder: Path) -> bytes | None:
+    """The id in the head of the first segment that can be read."""
+    for path in segments_of(folder):
+        with path.open("rb") as file, suppress(FormatError):
+            return decode_segment_head(file.read(SEGMENT_HEAD_BYTES)).log_id
+    return None
+
+
+def unmatched(logs: Sequence[Path], checkpoints: Sequence[Claim]) -> list[Finding]:
+    """Checkpoints of logs that are none of these: such a log was here, and is gone."""
+    origins = {log_origin(found) for found in map(log_id_of, logs) if found is not None}
+    return [
+        Finding(
+            "log_missing",
+            claim.name,
+            None,
+            f"checkpoint of {claim.head.size} leaves of {claim.head.origin}: no such log is here",
+        )
+        for claim in checkpoints
+        if claim.head.origin not in origins
+    ]
+
+
 def _check_all(
-    paths: list[Path], names: list[str], jobs: int, progress: Callable[[int], None]
+    paths: list[Path],
+    names: list[str],
+    jobs: int,
+    progress: Callable[[int], None],
+    gatekeepers: Sequence[VerifierKey],
 ) -> Iterator[SegmentSummary]:
     try:
         total = sum(path.stat().st_size for path in paths)
         if jobs == 1 or len(paths) == 1 or total < PARALLEL_BYTES_MIN:
             for path, name in zip(paths, names, strict=True):
-                yield check_segment(path, name, progress)
+                yield check_segment(path, name, progress, gatekeepers)
             return
         context = multiprocessing.get_context("spawn")
         counter = context.Value("q", 0)
         with ProcessPoolExecutor(jobs, context, initializer=_share, initargs=(counter,)) as pool:
-            futures = [pool.submit(_check_one, *pair) for pair in zip(paths, names, strict=True)]
+            futures = [
+                pool.submit(_check_one, *pair, gatekeepers)
+                for pair in zip(paths, names, strict=True)
+            ]
             _show(futures, counter, progress)
             for future in futures:
                 yield future.result()
@@ -119,13 +181,13 @@ def _share(counter: "Synchronized[int]") -> None:
     _counter = counter
 
 
-def _check_one(path: Path, name: str) -> SegmentSummary:
+def _check_one(path: Path, name: str, gatekeepers: Sequence[VerifierKey]) -> SegmentSummary:
     def add(count: int) -> None:
         if _counter is not None:
             with _counter.get_lock():
                 _counter.value += count
 
-    return check_segment(path, name, add)
+    return check_segment(path, name, add, gatekeepers)
 
 
 def _join(report: LogReport, summaries: list[SegmentSummary]) -> None:

@@ -7,18 +7,28 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sidegate.commands.log_proof import check_proof, prove
+from sidegate.commands.options import CouldNotRun
+
 if TYPE_CHECKING:
+    from sidegate.checker.log_tree import Keys, TreeReport
+    from sidegate.checker.tree_files import Claim
     from sidegate.checker.verify import LogReport
 
 SOUND, FINDINGS, COULD_NOT_RUN = 0, 1, 2
 FINDINGS_SHOWN_MAX = 50
 """More than a screen of findings hides the first one; --json has them all."""
 
+UNPROVEN_SHOWN_MAX = 3
+
 
 @click.group("log")
 def log() -> None:
     """Read and check the log's files, offline."""
 
+
+log.add_command(prove)
+log.add_command(check_proof)
 
 _path = click.argument(
     "path", type=click.Path(path_type=Path), default=Path(".sidegate"), required=False
@@ -28,23 +38,71 @@ _path = click.argument(
 @log.command()
 @_path
 @click.option("--jobs", type=click.IntRange(1), help="Processes to use.  [default: all cores]")
+@click.option(
+    "--key",
+    "core",
+    type=click.Path(path_type=Path),
+    help="The core's public key.  [default: core.pub in PATH]",
+)
+@click.option(
+    "--witness",
+    "witnesses",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="A gatekeeper's public key; several times for several.  [default: gatekeeper.pub in PATH]",
+)
+@click.option(
+    "--checkpoint",
+    "notes",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="A checkpoint from elsewhere, such as a gatekeeper's witness/checkpoint; several times "
+    "for several.  [default: what the gatekeeper below PATH remembers]",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def verify(path: Path, jobs: int | None, *, as_json: bool) -> None:
-    """Check structure, checksums, hashes and gaps of every log below PATH (default .sidegate).
+def verify(
+    path: Path,
+    jobs: int | None,
+    core: Path | None,
+    witnesses: tuple[Path, ...],
+    notes: tuple[Path, ...],
+    *,
+    as_json: bool,
+) -> None:
+    """Check every log below PATH (default .sidegate): structure, hashes, gaps, senders, the tree.
+
+    The tree is computed anew from the batches and held against tiles and checkpoints. What no
+    witness has cosigned yet is reported as unproven, and is no fault.
 
     Exits 0 if the logs are sound, 1 with findings, 2 if the check could not run.
     """
-    from sidegate.checker.verify import CannotCheckError, find_logs, segments_of, verify_log
+    from sidegate.checker.verify import (
+        CannotCheckError,
+        find_logs,
+        segments_of,
+        unmatched,
+        verify_log,
+    )
 
     try:
         folders = find_logs(path)
+        keys, checkpoints = _keys(path, core, witnesses), _checkpoints(path, notes)
         size = sum(segment.stat().st_size for folder in folders for segment in segments_of(folder))
         with click.progressbar(
             length=size, label="Checking", file=sys.stderr, hidden=not sys.stderr.isatty()
         ) as bar:
             reports = [
-                verify_log(folder, root=path, jobs=jobs, progress=bar.update) for folder in folders
+                verify_log(
+                    folder,
+                    root=path,
+                    jobs=jobs,
+                    progress=bar.update,
+                    keys=keys,
+                    checkpoints=checkpoints,
+                )
+                for folder in folders
             ]
+        reports[0].findings += unmatched(folders, checkpoints)
     except (CannotCheckError, OSError) as error:
         click.echo(f"Could not check: {error}", err=True)
         sys.exit(COULD_NOT_RUN)
@@ -54,6 +112,42 @@ def verify(path: Path, jobs: int | None, *, as_json: bool) -> None:
         for report in reports:
             _print_report(report)
     sys.exit(FINDINGS if any(report.findings for report in reports) else SOUND)
+
+
+def _keys(path: Path, core: Path | None, witnesses: tuple[Path, ...]) -> "Keys":
+    """The keys that were named, else those of a state folder, else none."""
+    from log_format.note import SignatureType
+    from sidegate.checker.log_tree import Keys
+    from sidegate.public_keys import KeyProblem, read_keys
+
+    core = core or _there(path / "core.pub")
+    gates = witnesses or tuple(filter(None, [_there(path / "gatekeeper.pub")]))
+    try:
+        cores = read_keys(core, SignatureType.ED25519) if core is not None else []
+        keys = [key for gate in gates for key in read_keys(gate, SignatureType.COSIGNATURE_V1)]
+    except KeyProblem as error:
+        raise CouldNotRun(str(error)) from error
+    if len(cores) > 1:
+        raise CouldNotRun(f"{core} holds {len(cores)} keys; a log has one core")
+    return Keys(cores[0] if cores else None, tuple(keys))
+
+
+def _checkpoints(path: Path, notes: tuple[Path, ...]) -> list["Claim"]:
+    from log_format.errors import FormatError
+    from sidegate.checker.tree_files import read_claim
+
+    remembered = _there(path / "data" / "gatekeeper" / "witness" / "checkpoint")
+    claims = []
+    for note in notes or tuple(filter(None, [remembered])):
+        try:
+            claims.append(read_claim(note, str(note)))
+        except FormatError as error:
+            raise CouldNotRun(f"{note} is no checkpoint: {error}") from error
+    return claims
+
+
+def _there(path: Path) -> Path | None:
+    return path if path.is_file() else None
 
 
 def _report_dict(report: "LogReport") -> dict[str, Any]:
@@ -66,6 +160,15 @@ def _report_dict(report: "LogReport") -> dict[str, Any]:
         "messages": report.records,
         "bodies_removed": report.bodies_removed,
         "torn_bytes": report.torn_bytes,
+        "senders_proven": report.senders_proven,
+        "tree": None
+        if report.tree is None
+        else {
+            "leaves": report.tree.leaves,
+            "checkpoints": report.tree.checkpoints,
+            "cosigned": report.tree.cosigned,
+            "unproven": report.tree.unproven,
+        },
         "topics": report.topics,
         "findings": [finding.as_dict() for finding in report.findings],
     }
@@ -83,6 +186,8 @@ def _print_report(report: "LogReport") -> None:
             f"  the last {report.torn_bytes} bytes are an incomplete batch, as a crash leaves one"
             " that was not acknowledged yet; the core sees to them when it starts"
         )
+    if report.tree is not None:
+        _print_tree(report, report.tree)
     if not report.findings:
         click.secho("  sound", fg="green")
         return
@@ -91,6 +196,18 @@ def _print_report(report: "LogReport") -> None:
         click.echo(f"  {finding}")
     if len(report.findings) > FINDINGS_SHOWN_MAX:
         click.echo(f"  … {len(report.findings) - FINDINGS_SHOWN_MAX} more; --json lists all")
+
+
+def _print_tree(report: "LogReport", tree: "TreeReport") -> None:
+    senders = "no gatekeeper's key was given, so no sender is proven"
+    if report.senders_proven is not None:
+        senders = f"the senders of {report.senders_proven} batches are proven"
+    click.echo(
+        f"  tree of {tree.leaves} leaves, {tree.checkpoints} checkpoints, cosigned up to"
+        f" {tree.cosigned}; {senders}"
+    )
+    for text in tree.unproven[-UNPROVEN_SHOWN_MAX:]:
+        click.secho(f"  unproven: {text}", fg="yellow")
 
 
 @log.command()

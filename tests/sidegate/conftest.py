@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
@@ -191,3 +192,22 @@ def add_service(port_pair: Callable[[], int]) -> Iterator[Callable[..., Service]
 def in_mesh(mesh: Any) -> Command:
     """The console command in the folder of the shared mesh."""
     return Command(mesh.state.parent)
+
+
+def _load_signed_log() -> Any:
+    spec = spec_from_file_location("signed_log", Path(__file__).with_name("signed_log.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+_signed_log = _load_signed_log()
+
+
+@pytest.fixture
+def signed_log(tmp_path: Path) -> Any:
+    """A log with its tree and checkpoints; nothing of it is written yet."""
+    return _signed_log.SignedLog(tmp_path)
