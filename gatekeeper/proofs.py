@@ -15,19 +15,39 @@ from gatekeeper.upstream import RETRY_AFTER_S, Answer, CoreClient
 from log_format.envelope import decode_envelope
 from log_format.errors import FormatError
 
+ANSWER_S_MAX = 5.0
+"""Beyond what the caller waits for: a proof is a millisecond of work, behind at most a few hundred
+others."""
 _BETWEEN = frozenset({"from", "to"})
 
 
 class Proofs:
     """The handlers of checkpoints and proofs. Lives in one event loop."""
 
-    def __init__(self, *, gate: Gate, core: CoreClient) -> None:
+    def __init__(self, *, gate: Gate, core: CoreClient, wait_s_max: float) -> None:
         self._gate = gate
         self._core = core
+        self._wait_ms_max = round(wait_s_max * 1000)
 
     async def checkpoint(self, call: Call) -> web.StreamResponse:
-        """The newest checkpoint, as the core signed and witnesses cosigned it."""
-        return passed_on(await self._core.ask("GET", "/v1/checkpoint", call.behalf()))
+        """The newest checkpoint, as the core signed and witnesses cosigned it; after a while, if
+        the caller waits for one that covers a leaf or is cosigned."""
+        query = {
+            name: whole_number(call.query[name], name)
+            for name in ("wait_leaf", "cosigned", "wait_ms")
+            if name in call.query
+        }
+        wait_ms = min(query.get("wait_ms", 0), self._wait_ms_max)
+        if "wait_ms" in query:
+            query["wait_ms"] = wait_ms
+        answer = await self._core.ask(
+            "GET",
+            "/v1/checkpoint",
+            call.behalf(),
+            query={name: str(value) for name, value in query.items()},
+            timeout_s=wait_ms / 1000 + ANSWER_S_MAX,
+        )
+        return passed_on(answer)
 
     async def proof(self, call: Call) -> web.StreamResponse:
         """That a message is in the tree, or that one tree extends another."""

@@ -53,7 +53,13 @@ ROUTES: Final = (
     Route("alter_topic", "PATCH", "/v1/topics/{name}", Needs.ADMIN),
     Route("delete_topic", "DELETE", "/v1/topics/{name}", Needs.ADMIN),
     Route("offsets", "GET", "/v1/topics/{name}/offsets", Needs.ANY, frozenset({"time_us"})),
-    Route("checkpoint", "GET", "/v1/checkpoint", Needs.CALLER),
+    Route(
+        "checkpoint",
+        "GET",
+        "/v1/checkpoint",
+        Needs.CALLER,
+        frozenset({"wait_leaf", "cosigned", "wait_ms"}),
+    ),
     Route(
         "proof",
         "GET",

@@ -304,7 +304,7 @@ class Gatekeeper:
         topics = Topics(
             gate=gate, core=core, intake=self.intake, json_bytes_max=limits.json_bytes_max
         )
-        proofs = Proofs(gate=gate, core=core)
+        proofs = Proofs(gate=gate, core=core, wait_s_max=limits.wait_max)
         about = About(gate=gate, core=core, gatekeeper_id=self.config.id)
         return Dispatch(
             {

@@ -99,8 +99,12 @@ class LogTree:
         """Checkpoints that must have been here: the tree's state or a witness tells of them."""
         name = self._files.name(self._files.folder)
         if not self._files.exists:
-            text = "the log has no tree: its tiles and checkpoints are gone"
-            return [Finding("tree_missing", name, None, text)]
+            # A core that has just begun, or one of an older version, has no tree either.
+            text = "checkpoint of {} leaves: {} tells of it, and the log has no tree"
+            return [
+                Finding("tree_missing", name, None, text.format(claim.head.size, claim.name))
+                for claim in self._given
+            ]
         newest = max((claim.head.size for claim in self._files.claims), default=0)
         told = {claim.name: claim.head.size for claim in self._given}
         if self._files.state is not None:

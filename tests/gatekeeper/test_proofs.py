@@ -19,6 +19,7 @@ def asked(mesh: Any) -> list[dict[str, str]]:
         return web.json_response({"leaf": 0, "envelope": envelope, "hashes": []})
 
     async def checkpoint(request: web.Request) -> web.Response:
+        seen.append(dict(request.query))
         return web.Response(text="sidegate/aa\n1\n")
 
     mesh.core.intercept |= {"/v1/proof": proof, "/v1/checkpoint": checkpoint}
@@ -30,6 +31,17 @@ async def test_every_caller_gets_the_checkpoint_as_it_is(mesh: Any, asked: Any) 
         status, body, answer = await caller.ask("GET", "/v1/checkpoint")
         assert (status, body) == (200, b"sidegate/aa\n1\n")
         assert answer.headers["Content-Type"].startswith("text/plain")
+
+
+async def test_a_caller_may_wait_for_a_checkpoint_within_the_gatekeepers_limit(
+    mesh: Any, asked: Any
+) -> None:
+    path = "/v1/checkpoint?wait_leaf=7&cosigned=1&wait_ms=9000000"
+    status, _body, _ = await mesh.caller().ask("GET", path)
+    assert status == 200
+    assert asked == [{"wait_leaf": "7", "cosigned": "1", "wait_ms": "30000"}]
+    status, _body, _ = await mesh.caller().ask("GET", "/v1/checkpoint?wait_leaf=x")
+    assert status == 400
 
 
 async def test_every_caller_gets_the_proof_between_two_trees(mesh: Any, asked: Any) -> None:

@@ -26,12 +26,14 @@ def test_a_log_without_tree_key_or_checkpoint_is_not_the_main_one(signed_log: An
     assert report(signed_log, signed_log.keys, b"another log's id") is None
 
 
-def test_the_key_of_a_log_says_that_it_must_have_a_tree(signed_log: Any) -> None:
+def test_a_log_without_a_tree_is_unproven_until_a_witness_tells_of_one(signed_log: Any) -> None:
     signed_log.write(tree=False)
     found = report(signed_log, signed_log.keys)
-    assert [each.kind for each in found.findings] == ["tree_missing"]
+    assert found.findings == []
+    assert found.unproven == ["leaves 0 to 11: no cosigned checkpoint covers them"]
     told = report(signed_log, Keys(), given=[signed_log.remember("witness", 12)])
     assert [each.kind for each in told.findings] == ["tree_missing"]
+    assert "checkpoint of 12 leaves" in told.findings[0].text
 
 
 def test_without_keys_the_tree_is_checked_and_nothing_is_proven(signed_log: Any) -> None:

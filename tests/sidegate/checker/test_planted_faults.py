@@ -164,8 +164,9 @@ def test_a_checkpoint_that_a_witness_remembers_and_the_log_does_not(signed_log: 
 
 def test_a_removed_tree(signed_log: Any) -> None:
     signed_log.write(tree=False)
-    (missing,) = check(signed_log).findings
+    (missing,) = check(signed_log, [signed_log.remember("witness", 12)]).findings
     assert missing.kind == "tree_missing"
+    assert "checkpoint of 12 leaves" in missing.text
 
 
 def test_two_swapped_batches(signed_log: Any) -> None:
