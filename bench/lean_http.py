@@ -66,7 +66,7 @@ class LeanConnection(asyncio.Protocol):
             raise RuntimeError("not connected")
         self._answer = asyncio.get_running_loop().create_future()
         head = (
-            f"POST {path} HTTP/1.1\r\nHost: bench\r\nContent-Type: {content_type}\r\n"
+            f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {content_type}\r\n"
             f"Content-Length: {sum(map(len, parts))}\r\n\r\n"
         )
         self._transport.writelines([head.encode(), *parts])
