@@ -4,7 +4,7 @@ python -m bench.sidecar_lines [--seconds 8] [--rounds 5] [--folder DIR]
 
 The whole mesh as `make up` runs it. Six connections post bodies of 5,000 lines of 90 bytes, orders
 that all differ, to one partition; a message counts when its request was answered `committed`. The
-peer is Redis 7 with `appendfsync always` and `XADD` 64 deep, one message a command, on the same disk.
+peer is Redis 7 with `appendfsync always` and `XADD` 64 deep, one message a command, same disk.
 """
 
 import argparse
