@@ -18,6 +18,7 @@ from core_log.log_errors import DiskFull, LogError, Overloaded
 from core_log.metrics import CoreMetrics
 from core_log.results import Refused
 from core_log.topics import TopicError
+from core_log.turns import Turns
 from log_format.frame import Frame
 
 INLINE_BYTES_MAX: Final = 1024 * 1024
@@ -37,6 +38,7 @@ class Appender:
     def __init__(self, catalog: Catalog, metrics: CoreMetrics) -> None:
         self._catalog = catalog
         self._metrics = metrics
+        self._turns = Turns()
         self._checkers = ThreadPoolExecutor(CHECK_THREADS, thread_name_prefix="append-check")
 
     def close(self) -> None:
@@ -52,6 +54,9 @@ class Appender:
         frames = intake.split(body)
         refusals = await self._check(frames)
         await self._make_topics(frames, refusals, cause)
+        sound = [frame for frame, refusal in zip(frames, refusals, strict=True) if refusal is None]
+        await self._turns.wait(sound)
+        self._turns.submitted(sound)
         outcomes: list[Outcome | None] = list(refusals)
         waiting = [
             (places, self._submit(engine, [frames[place] for place in places]))

@@ -65,6 +65,19 @@ async def test_a_repeat_returns_its_first_offset_and_a_gap_is_refused(
     assert results[2]["retryable"]
 
 
+async def test_requests_of_one_producer_that_overtake_each_other_are_appended_in_order(
+    orders: Any, frames: Any
+) -> None:
+    first = await orders.append(frames.encoded("orders", [b"0"]))
+    large = frames.encoded("orders", [b"1" * (2 * INLINE_BYTES_MAX)])
+    small = [frames.encoded("orders", [b"%d" % number]) for number in (2, 3)]
+    # The last is sent first; the large one is checked in a thread, the others at once.
+    requests = [asyncio.create_task(orders.append(each)) for each in (small[1], large, small[0])]
+    results = first + [result for each in await asyncio.gather(*requests) for result in each]
+    assert codes(results) == ["ok"] * 4
+    assert [result["base_offset"] for result in results] == [0, 3, 1, 2]
+
+
 async def test_a_newer_epoch_fences_the_older_one_of_the_same_principal_only(
     orders: Any, frames: Any, provenance: Provenance
 ) -> None:
