@@ -39,11 +39,44 @@ class SubscribeQuery(msgspec.Struct, forbid_unknown_fields=True, rename={"start"
     """Parameters of a subscription."""
 
     start: Annotated[
-        str, Meta(description="earliest, latest, offset:N or time:2026-01-31T12:00:00Z")
+        str,
+        Meta(
+            description="earliest, latest, offset:N or time:2026-01-31T12:00:00Z; of a named "
+            "subscription where it begins when it is new"
+        ),
     ] = "latest"
     partition: Annotated[
-        str | None, Meta(description="One partition, or several with commas; default: all")
+        str | None,
+        Meta(description="One partition, or several with commas; default: all. Not with a name"),
     ] = None
+    filter: Annotated[
+        str | None, Meta(description="A CEL expression such as message.total > 100")
+    ] = None
+    subscription: Annotated[
+        Annotated[str, Meta(pattern="^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")] | None,
+        Meta(description="A durable name, shared by all who use it; made where it is missing"),
+    ] = None
+    owner: Annotated[
+        str | None, Meta(description="Whose subscription, where it is another principal's")
+    ] = None
+    mode: Annotated[
+        Literal["ordered", "fcfs"] | None,
+        Meta(description="Of a new subscription; default: as the topic delivers"),
+    ] = None
+    ack: Annotated[
+        Literal["auto", "manual"] | None,
+        Meta(description="auto: what the connection has taken is acknowledged; manual: you do it"),
+    ] = None
+    max_in_flight: Annotated[
+        Annotated[int, Meta(ge=1, le=100_000)] | None,
+        Meta(description="With ack=manual, messages that you may have unsettled; default 1000"),
+    ] = None
+    echo: Annotated[
+        bool,
+        Meta(
+            description="On a WebSocket: frames are payloads, both ways; what you send is published"
+        ),
+    ] = False
 
 
 class MessagesQuery(msgspec.Struct, forbid_unknown_fields=True):
@@ -52,6 +85,10 @@ class MessagesQuery(msgspec.Struct, forbid_unknown_fields=True):
     partition: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 0
     offset: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
     limit: Annotated[int, Meta(ge=1, le=10_000)] = 1_000
+    wait_ms: Annotated[
+        int,
+        Meta(ge=0, le=30_000, description="How long to wait for a message where there is none yet"),
+    ] = 0
 
 
 class RejectQuery(msgspec.Struct, forbid_unknown_fields=True):
@@ -127,6 +164,7 @@ class Envelope(msgspec.Struct):
     message: Any | UnsetType = UNSET
     data_base64: str | UnsetType = UNSET
     content_type: str | UnsetType = UNSET
+    attempt: int | UnsetType = UNSET
 
 
 class MessageList(msgspec.Struct):

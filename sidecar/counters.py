@@ -19,6 +19,9 @@ class Counters:
     in_doubt: int = 0
     spool_refusals: int = 0
     delivered_messages: int = 0
+    filtered_messages: int = 0
+    filter_errors: int = 0
+    redelivered_messages: int = 0
     last_denial: dict[str, object] | None = None
 
     def committed(self, messages: int, frame_bytes: int) -> None:

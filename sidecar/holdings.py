@@ -278,11 +278,11 @@ class Holdings:
         held.revoked = True
         return hold
 
-    def undelivered(self, delivery: Delivery) -> None:
-        """It has waited in vain: nobody began with it, so it is not in hand."""
-        held = self._held.get(delivery.hold)
+    def undelivered(self, hold: Hold, offsets: Sequence[int]) -> None:
+        """They have waited in vain: nobody began with them, so they are not in hand."""
+        held = self._held.get(hold)
         if held is not None:
-            for first, last in ranges_of(delivery.offsets):
+            for first, last in ranges_of(offsets):
                 held.given.discard(first, last)
 
     def is_finished(self, hold: Hold) -> bool:

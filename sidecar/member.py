@@ -10,8 +10,7 @@ import asyncio
 import logging
 import random
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from log_format.frame import Frame
@@ -20,9 +19,12 @@ from sidecar.credentials import CredentialSource
 from sidecar.errors import GatekeeperRefused, SidecarError, UplinkDown, retry_after
 from sidecar.gateway import Gateway, Unreachable
 from sidecar.holdings import Delivery, Hold, Holdings
+from sidecar.member_events import Changed, Event, Membership, Paused, Revoked
 from sidecar.offset_set import OffsetSet, Range
 from sidecar.stream_link import Control, Misunderstood, StreamLink
-from sidecar.topic_stream import Gap, parse_gap
+from sidecar.topic_stream import parse_gap
+
+__all__ = ["Changed", "Event", "MemberSession", "Membership", "Paused", "Revoked"]
 
 log = logging.getLogger("sidegate.sidecar")
 
@@ -35,47 +37,10 @@ FLUSH_S_MAX: Final = 1.0
 """How long a close waits until the last acknowledgements are known to be durable."""
 
 
-@dataclass(frozen=True, slots=True)
-class Membership:
-    """What to open with. `create` makes the subscription where it is missing: its topic, and
-    `from`, `mode`, `lease_ms`, `settings` as the wire has them."""
-
-    subscription: str
-    member: str
-    owner: str | None = None
-    create: Mapping[str, object] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Revoked:
-    """The hold goes to another member, or was lost: begin nothing more of it.
-
-    Where `may_finish`, what is in hand may still be acknowledged, and when all of it is, the hold
-    is released by itself; `release` it sooner where the rest will not be.
-    """
-
-    hold: Hold
-    may_finish: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Paused:
-    """The subscription was paused (True), or goes on (False)."""
-
-    paused: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Changed:
-    """The session's `definition` is another one now: `push` or `settings` were altered."""
-
-
-Event = Delivery | Revoked | Gap | Paused | Changed | None
-"""None stands for a heartbeat, or for a connection that is not back yet."""
-
-
 class MemberSession:
     """Not to be shared by readers; anybody may acknowledge. Belongs to the event loop.
+
+    `on_event` is called when something happens, for those who wait for more than `events`.
 
     `definition` is the subscription as the log described it at the last opening.
     """
@@ -95,6 +60,7 @@ class MemberSession:
         self.redelivered = 0
         self.on_acked: Callable[[int, int, list[Range]], None] = lambda *_: None
         """Told of each partition's low mark and of ranges that are durable now."""
+        self.on_event: Callable[[], None] = lambda: None
         self._link = StreamLink(gateway, credentials, credit_bytes)
         self._backoff = Backoff(max_s=3.0) if backoff is None else backoff
         self._holdings = Holdings()
@@ -134,6 +100,7 @@ class MemberSession:
     async def close(self) -> None:
         """Say what is still to be said, and leave; what is in hand is given out again."""
         if self._link.connected and self._task is not None and not self._task.done():
+            self._release_idle()
             try:
                 async with asyncio.timeout(FLUSH_S_MAX):
                     await self.flush()
@@ -144,7 +111,16 @@ class MemberSession:
             await asyncio.gather(self._task, return_exceptions=True)
         await self._link.close()
 
-    async def events(self) -> AsyncIterator[Event]:
+    def _release_idle(self) -> None:
+        """Whoever gets these next need not wait, and nothing of them counts as tried."""
+        for event in self._ready:
+            if isinstance(event, Delivery):
+                self._holdings.undelivered(event.hold, event.offsets)
+        for hold in self._holdings.holds:
+            if not self._holdings.in_hand(hold):
+                self.release(hold)
+
+    async def events(self) -> AsyncGenerator[Event, None]:
         """What happens, in order. Ends by SidecarError if it must.
 
         A delivery's bytes are free for the log to send more when the next event is asked for.
@@ -207,6 +183,12 @@ class MemberSession:
         if self._holdings.release(hold) and hold.generation is not None:
             self._say("released", hold)
 
+    def give_up(self, hold: Hold, offsets: Sequence[int]) -> None:
+        """What was taken from `events` and not delivered is not in hand."""
+        self._holdings.undelivered(hold, offsets)
+        if self._holdings.is_finished(hold):
+            self.release(hold)
+
     async def flush(self) -> None:
         """Wait until everything that was acknowledged is durable, or the connection is lost."""
         while self._link.connected and not self._holdings.all_confirmed:
@@ -231,6 +213,7 @@ class MemberSession:
             return
         self._ready.append(event)
         self._arrived.set()
+        self.on_event()
 
     async def _open(self, create: dict[str, object] | None) -> None:
         membership = self.membership
@@ -344,7 +327,7 @@ class MemberSession:
             return
         for event in self._ready:
             if isinstance(event, Delivery) and event.hold == hold:
-                self._holdings.undelivered(event)
+                self._holdings.undelivered(hold, event.offsets)
         may_finish = bool(self._holdings.in_hand(hold))
         if hold.lease is not None:
             self._acks.pop(hold, None)

@@ -81,7 +81,7 @@ def _operation(operation: Operation, by_type: dict[str, Any]) -> dict[str, Any]:
 
 
 def _response(
-    status: int, text: str, body: Any, media: str, by_type: dict[str, Any]
+    status: int, text: str, body: Any, media: str | tuple[str, ...], by_type: dict[str, Any]
 ) -> dict[str, Any]:
     if status >= 400:
         return {
@@ -90,7 +90,9 @@ def _response(
         }
     if body is None:
         return {"description": text}
-    return {"description": text, "content": {media: {"schema": by_type[repr(body)]}}}
+    kinds = (media,) if isinstance(media, str) else media
+    content = {kind: {"schema": by_type[repr(body)]} for kind in kinds}
+    return {"description": text, "content": content}
 
 
 def _path(operation: Operation) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from sidecar import api_types
 
 SSE: Final = "text/event-stream"
 JSON: Final = "application/json"
+LINES: Final = "application/x-ndjson"
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +18,7 @@ class Result:
 
     text: str
     body: Any = None
-    media: str = JSON
+    media: str | tuple[str, ...] = JSON
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from sidecar import api_types
 from sidecar.message import BatchItem, PublishRequest
-from sidecar.operation import BAD, DENIED, DOWN, SSE, Operation, Result
+from sidecar.operation import BAD, DENIED, DOWN, LINES, SSE, Operation, Result
 from sidecar.subscription_operations import SUBSCRIPTION_OPERATIONS
 
 _PUBLISH_PROBLEMS: Final = {
@@ -104,23 +104,32 @@ OPERATIONS: Final = (
         "GET",
         "/subscribe/{topic}",
         "read",
-        "Receive a topic's messages as server-sent events, as they come.",
+        "Receive a topic's messages as they come: as server-sent events, as lines of JSON, or on a "
+        "WebSocket, which takes ack, nack, seek, pause and resume frames.",
         {
-            200: Result("Events whose data is an envelope", api_types.Envelope, SSE),
+            101: Result("The WebSocket is open: one message, one envelope"),
+            200: Result(
+                "Envelopes: each the data of an event, or a line", api_types.Envelope, (SSE, LINES)
+            ),
             **BAD,
             **DENIED,
-            **_NO_TOPIC,
+            404: Result("No such topic, or another's subscription that does not exist"),
+            409: Result("The subscription exists otherwise, or the topic is not stored"),
+            429: Result("Over the quota, or over limits.streams_max"),
             **DOWN,
         },
         query=api_types.SubscribeQuery,
-        headers={"Last-Event-ID": "The id of the last event received; wins over `from`"},
+        headers={
+            "Accept": "text/event-stream (the default) or application/x-ndjson",
+            "Last-Event-ID": "The id of the last event received; wins over `from`",
+        },
     ),
     Operation(
         "messages",
         "GET",
         "/messages/{topic}",
         "read",
-        "Read a page of a partition's messages. Past the end the list is empty.",
+        "Read a page of a partition's messages. Past the end the list is empty, after `wait_ms`.",
         {
             200: Result("The messages, and where to go on", api_types.MessageList),
             **BAD,

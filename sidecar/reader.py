@@ -20,7 +20,7 @@ from sidecar.errors import (
     UplinkDown,
     retry_after,
 )
-from sidecar.gateway import Answer, Gateway, Unreachable
+from sidecar.gateway import ANSWER_TIMEOUT_S, Answer, Gateway, Unreachable
 from sidecar.rendering import Rendered, render_frame
 from sidecar.uplink import Uplink
 
@@ -28,6 +28,8 @@ READ_BYTES: Final = 1024 * 1024
 """Asked of a gatekeeper at one time; a page of many messages takes several."""
 PATIENCE_S: Final = 10.0
 """How long a read waits for a broken link: a gatekeeper's restart takes a second or two."""
+EARLY_ANSWER_S: Final = 0.02
+"""Between two questions of one long poll."""
 PAGE_BYTES_MAX: Final = 8 * 1024 * 1024
 """A page ends behind the message that passes this, whatever `limit` says."""
 
@@ -48,21 +50,26 @@ class Reader:
         self._uplink = uplink
         self._backoff = Backoff() if backoff is None else backoff
 
-    async def page(self, topic: str, partition: int, offset: int, limit: int) -> Page:
+    async def page(
+        self, topic: str, partition: int, offset: int, limit: int, wait_s: float = 0.0
+    ) -> Page:
         """At most `limit` messages from `offset` on; none where the log ends before it.
 
-        Raises Damaged only where the damage begins: what lies before it is a page of its own.
+        Where there is none yet, waits for one up to `wait_s`. Raises Damaged only where the damage
+        begins: what lies before it is a page of its own.
         """
+        loop = asyncio.get_running_loop()
+        until = loop.time() + wait_s
         messages: list[Rendered] = []
         size = 0
         while len(messages) < limit and size < PAGE_BYTES_MAX:
+            left_s = 0.0 if messages else max(0.0, until - loop.time())
             try:
-                answer = await self._read(topic, partition, offset)
+                answer = await self._read(topic, partition, offset, wait_s=left_s)
             except Damaged:
                 if messages:
                     break
                 raise
-            found = False
             try:
                 for frame in iter_frames(answer.body):
                     for rendered in render_frame(frame, offset):
@@ -71,13 +78,15 @@ class Reader:
                         messages.append(rendered)
                         size += len(rendered.envelope)
                         offset = rendered.offset + 1
-                        found = True
             except FormatError as error:
                 raise GatekeeperRefused(f"the log's answer is damaged: {error}") from error
-            if not found:
-                # Where retention has taken all that was asked for, the log says where to go on.
-                offset = max(offset, _next_offset(answer))
-                break
+            # Where retention has taken all that was asked for, the log says where to go on.
+            offset = max(offset, _next_offset(answer))
+            if not answer.body:
+                if messages or loop.time() >= until:
+                    break
+                # A log that answers early is asked again, though not without a pause.
+                await asyncio.sleep(EARLY_ANSWER_S)
         return Page(messages, offset)
 
     async def one(self, topic: str, partition: int, offset: int) -> bytes:
@@ -102,28 +111,35 @@ class Reader:
         raise UnknownMessage(f"{topic}, partition {partition}, has no message {offset} now")
 
     async def _read(
-        self, topic: str, partition: int, offset: int, patience_s: float = PATIENCE_S
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        patience_s: float = PATIENCE_S,
+        wait_s: float = 0.0,
     ) -> Answer:
         query = {
             "topic": topic,
             "partition": str(partition),
             "offset": str(offset),
             "max_bytes": str(READ_BYTES),
-            "wait_ms": "0",
+            "wait_ms": str(int(wait_s * 1000)),
         }
-        answer = await self._ask(query, patience_s)
+        answer = await self._ask(query, patience_s, wait_s)
         if answer.status != 200:
             raise refusal_of(answer)
         return answer
 
-    async def _ask(self, query: dict[str, str], patience_s: float) -> Answer:
+    async def _ask(self, query: dict[str, str], patience_s: float, wait_s: float) -> Answer:
         """Ask again while the link is broken: a read does no harm twice."""
         loop = asyncio.get_running_loop()
         until = loop.time() + patience_s
         refusals = 0
         while True:
             try:
-                answer = await self._gateway.ask("GET", "/v1/read", query=query)
+                answer = await self._gateway.ask(
+                    "GET", "/v1/read", query=query, timeout_s=ANSWER_TIMEOUT_S + wait_s
+                )
             except Unreachable as error:
                 left = until - loop.time()
                 self._uplink.doubt()

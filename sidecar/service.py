@@ -17,7 +17,7 @@ from hosting.web import DRAINING, HttpLimits, HttpSite
 from sidecar.app import json_response, make_app, read_app_token
 from sidecar.batch import Batch
 from sidecar.broker_site import BrokerSite
-from sidecar.config import SidecarConfig
+from sidecar.config import LimitsConfig, SidecarConfig
 from sidecar.counters import Counters
 from sidecar.credentials import CredentialSource
 from sidecar.dedupe import DedupeWindow
@@ -28,16 +28,20 @@ from sidecar.fast_publish import FastFront
 from sidecar.gateway import Gateway
 from sidecar.guard import Guard
 from sidecar.http_many import ManyHandlers
-from sidecar.http_publish import PublishHandlers, make_patience
+from sidecar.http_publish import Check, PublishHandlers, make_patience
 from sidecar.http_publish_stream import StreamHandlers
 from sidecar.http_read import ReadHandlers
 from sidecar.http_register import RegisterHandlers
 from sidecar.http_rejects import RejectHandlers
+from sidecar.http_socket import SocketHandlers
+from sidecar.http_subscribe import SubscribeHandlers, Subscribing
 from sidecar.http_topics import TopicHandlers
 from sidecar.http_whoami import whoami_handler
 from sidecar.id_search import find_id, find_ids
 from sidecar.lane import LaneLimits
 from sidecar.last_answers import LastAnswers
+from sidecar.member import MemberSession, Membership
+from sidecar.member_registry import MemberRegistry
 from sidecar.oauth import Client
 from sidecar.outbox import Outbox
 from sidecar.producer import ProducerState
@@ -72,6 +76,7 @@ class Assembly:
     publisher: Publisher
     outbox: Outbox
     pushes: Pushes
+    members: MemberRegistry
 
 
 def build(config: SidecarConfig) -> Service:
@@ -127,9 +132,6 @@ def assemble(config: SidecarConfig, spool_disk: FileLayer | None = None) -> Asse
         config.overflow,
     )
 
-    def open_stream(topic: str, start: Start) -> TopicStream:
-        return TopicStream(gateway, credentials, topic, start, limits.stream_bytes_max)
-
     patience = make_patience(limits.timeout, limits.timeout_max)
     registrations = Registrations(config.data)
     registrations.open()
@@ -158,7 +160,11 @@ def assemble(config: SidecarConfig, spool_disk: FileLayer | None = None) -> Asse
     )
     rejecting = RejectHandlers(rejects, retrying)
     reader = Reader(gateway, uplink)
-    reading = ReadHandlers(reader, directory, open_stream, counters, limits.streams_max)
+    reading = ReadHandlers(reader, counters)
+    members = MemberRegistry()
+    subscribers = _subscribers(
+        limits, gateway, credentials, directory, members, counters, publisher, registering.check
+    )
     topics = TopicHandlers(gateway, directory)
     status = Status(
         uplink=uplink,
@@ -168,7 +174,7 @@ def assemble(config: SidecarConfig, spool_disk: FileLayer | None = None) -> Asse
         credentials=credentials,
         counters=counters,
         gatekeeper=lambda: gateway.url,
-        streams=lambda: reading.streams,
+        streams=lambda: subscribers.streams,
         pushes=pushing.pushes,
     )
 
@@ -182,7 +188,7 @@ def assemble(config: SidecarConfig, spool_disk: FileLayer | None = None) -> Asse
             "publish_batch": many.publish_batch,
             "publish_lines": many.publish_lines,
             "publish_stream": streaming.publish_stream,
-            "subscribe": reading.subscribe,
+            "subscribe": subscribers.subscribe,
             "messages": reading.messages,
             "message": reading.message,
             "list_topics": topics.list_topics,
@@ -252,7 +258,37 @@ def assemble(config: SidecarConfig, spool_disk: FileLayer | None = None) -> Asse
         )
     service.add_check("tls", contexts.readiness)
     service.add_check("promises", lambda: _readiness(uplink, outbox))
-    return Assembly(service, site, uplink, publisher, outbox, pushing.pushes)
+    return Assembly(service, site, uplink, publisher, outbox, pushing.pushes, members)
+
+
+def _subscribers(
+    limits: LimitsConfig,
+    gateway: Gateway,
+    credentials: CredentialSource,
+    directory: Directory,
+    members: MemberRegistry,
+    counters: Counters,
+    publisher: Publisher,
+    check: Check,
+) -> SubscribeHandlers:
+    def open_stream(topic: str, start: Start) -> TopicStream:
+        return TopicStream(gateway, credentials, topic, start, limits.stream_bytes_max)
+
+    def open_session(membership: Membership) -> MemberSession:
+        return MemberSession(gateway, credentials, membership, limits.stream_bytes_max)
+
+    subscribing = Subscribing(
+        directory, open_stream, open_session, members, counters, limits.streams_max
+    )
+    sockets = SocketHandlers(
+        subscribing,
+        gateway,
+        publisher,
+        check,
+        message_bytes_max=limits.message_bytes_max,
+        timeout_s=limits.timeout,
+    )
+    return SubscribeHandlers(subscribing, sockets.subscribe)
 
 
 def _readiness(uplink: Uplink, outbox: Outbox) -> Readiness:

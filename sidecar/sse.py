@@ -1,6 +1,9 @@
 """Server-sent events as bytes. Pure; the WHATWG specification's chapter 9.2 is the contract."""
 
+from collections.abc import Mapping, Sequence
 from typing import Final
+
+from sidecar.position import encode_position
 
 HEARTBEAT: Final = b": heartbeat\n\n"
 """A comment: readers ignore it, and proxies and dead connections show themselves."""
@@ -9,6 +12,26 @@ HEARTBEAT: Final = b": heartbeat\n\n"
 def encode_event(position: str, data: bytes) -> bytes:
     """One event. `data` must be a single line, as a rendered envelope is."""
     return b"id: %s\ndata: %s\n\n" % (position.encode("ascii"), data)
+
+
+def spell_events(
+    lines: Sequence[str], offsets: Sequence[int], partition: int, positions: Mapping[int, int]
+) -> str:
+    """Messages of one partition as events; each id is where to go on behind it.
+
+    Lines are spelled, one character a byte, and so is the result.
+    """
+    if len(positions) > 1 or partition not in positions:
+        others = {each: offset for each, offset in positions.items() if each != partition}
+        before = encode_position({at: others[at] for at in others if at < partition})
+        after = encode_position({at: others[at] for at in others if at > partition})
+        begin = f"id: {before}{'_' if before else ''}{partition}-"
+        end = f"{'_' if after else ''}{after}\ndata: "
+    else:
+        begin, end = f"id: {partition}-", "\ndata: "
+    return "".join(
+        [f"{begin}{offset + 1}{end}{line}\n\n" for offset, line in zip(offsets, lines, strict=True)]
+    )
 
 
 def encode_gap(position: str, data: bytes) -> bytes:

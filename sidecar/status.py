@@ -81,6 +81,9 @@ class Status:
             "in_doubt": counters.in_doubt,
             "dropped": counters.dropped_messages,
             "delivered": counters.delivered_messages,
+            "redelivered": counters.redelivered_messages,
+            "filtered": counters.filtered_messages,
+            "filter_errors": counters.filter_errors,
             "streams": self.streams(),
             "pushes": push_status(self.pushes),
         }
@@ -122,6 +125,21 @@ class StatusCollector(Collector):
             ("spool_refusals", "Times that the spool's disk refused.", counters.spool_refusals),
             ("spool_lost_batches", "Batches that the disk has lost.", outbox.lost_records),
             ("delivered_messages", "Messages given out.", counters.delivered_messages),
+            (
+                "redelivered_messages",
+                "Messages given out that had been given out before.",
+                counters.redelivered_messages,
+            ),
+            (
+                "filtered_messages",
+                "Messages that a filter held back.",
+                counters.filtered_messages,
+            ),
+            (
+                "filter_errors",
+                "Messages that a filter could not judge, and held back.",
+                counters.filter_errors,
+            ),
         )
         for name, text, value in counts:
             yield CounterMetricFamily(f"sidegate_sidecar_{name}", text, value=float(value))

@@ -8,7 +8,7 @@ an app is not its matter.
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
 from log_format.frame import Frame
@@ -48,10 +48,10 @@ class TopicStream:
         start: Start,
         credit_bytes: int,
     ) -> None:
-        self._gateway = gateway
-        self._credentials = credentials
-        self._topic = topic
+        self.topic = topic
         self._start = start
+        self._ends: dict[int, int] = {}
+        self._given: Frame | None = None
         self._backoff = Backoff(max_s=3.0)
         self._link = StreamLink(gateway, credentials, credit_bytes)
         self.positions: dict[int, int] = {}
@@ -69,13 +69,14 @@ class TopicStream:
         """Give the connection back."""
         await self._link.close()
 
-    async def events(self) -> AsyncIterator[Frame | Gap | None]:
+    async def events(self) -> AsyncGenerator[Frame | Gap | None, None]:
         """Frames and gaps in order, and None for each heartbeat. Ends by SidecarError if it must.
 
         A frame counts as consumed when the next one is asked for.
         """
         failures = 0
         while True:
+            await self.settle()
             if not self._link.connected:
                 chance = random.random()  # noqa: S311 - jitter
                 await asyncio.sleep(self._backoff.delay_s(failures, chance))
@@ -91,25 +92,38 @@ class TopicStream:
             except Unreachable as error:
                 failures += 1
                 log.info("stream lost", extra={"fields": {"reason": str(error)}})
-                await self.close()
+                await self._link.close()
                 self._start = resume(self.positions, self._start.partitions)
                 continue
             failures = 0
             if isinstance(message, Frame):
-                for frame in self._unseen(message):
-                    yield frame
-                    self._consumed(frame)
-                await self._link.consumed(message)
+                if self._is_new(message):
+                    self._given = message
+                    yield message
+                else:
+                    await self._link.consumed(message)
             else:
                 yield self._note(message)
             await self._link.renew_token()
 
-    def _unseen(self, frame: Frame) -> list[Frame]:
+    async def settle(self) -> None:
+        """What was given last is consumed; for whoever goes on with another `events`."""
+        frame, self._given = self._given, None
+        if frame is not None:
+            self._consumed(frame)
+            await self._link.consumed(frame)
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether everything was consumed that the log is known to hold."""
+        return all(self.positions.get(partition, 0) >= end for partition, end in self._ends.items())
+
+    def _is_new(self, frame: Frame) -> bool:
         stamp, producer = frame.envelope.stamp, frame.envelope.producer
         if stamp is None or producer.partition not in self.positions:
             raise GatekeeperRefused("a frame of the stream has no place in it")
         end = stamp.base_offset + producer.count
-        return [frame] if end > self.positions[producer.partition] else []
+        return end > self.positions[producer.partition]
 
     def _consumed(self, frame: Frame) -> None:
         stamp, producer = frame.envelope.stamp, frame.envelope.producer
@@ -129,7 +143,7 @@ class TopicStream:
     async def _open(self) -> None:
         opened = await self._link.open(
             {
-                "topic": self._topic,
+                "topic": self.topic,
                 "partitions": self._start.partitions,
                 "from": self._start.origin,
             }
@@ -139,6 +153,7 @@ class TopicStream:
     def _add_partitions(self, control: Control) -> None:
         for each in control.get("partitions", ()):
             self.positions.setdefault(int(each["partition"]), int(each["offset"]))
+            self._ends[int(each["partition"])] = int(each.get("end_offset", 0))
 
 
 def parse_gap(control: Control) -> Gap:

@@ -680,7 +680,11 @@ class FakeGatekeeper:
                     "type": "opened",
                     "topic": topic,
                     "partitions": [
-                        {"partition": each, "offset": at[each], "end_offset": at[each]}
+                        {
+                            "partition": each,
+                            "offset": at[each],
+                            "end_offset": max(at[each], self.log.ends.get((topic, each), 0)),
+                        }
                         for each in partitions
                     ],
                 }
@@ -758,9 +762,10 @@ class FakeGatekeeper:
             await asyncio.gather(listener, return_exceptions=True)
 
     async def say(self, **control: Any) -> None:
-        """Send a control message on every open stream."""
+        """Send a control message on every open stream; some may be going."""
         for socket in list(self._sockets):
-            await socket.send_json(control)
+            with contextlib.suppress(ConnectionError):
+                await socket.send_json(control)
 
     async def cut_streams(self) -> None:
         """Break every open stream, without a word."""

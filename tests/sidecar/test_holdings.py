@@ -232,7 +232,7 @@ def test_what_waited_in_vain_is_not_in_hand():
     hold = holdings.assign(assign())
     waiting = holdings.take(frame(0, 4)).delivery
     holdings.revoke({"partition": 0, "generation": 1})
-    holdings.undelivered(waiting)
+    holdings.undelivered(hold, waiting.offsets)
     assert holdings.is_finished(hold)
 
 

@@ -15,7 +15,7 @@ from log_format.errors import HashMismatch
 from log_format.frame import Frame, decode_frame, encode_frame
 from log_format.parts import Producer, Provenance, Stamp
 from log_format.sequence import SEQUENCE_MAX
-from sidecar.rendering import render_frame, render_time
+from sidecar.rendering import render_frame, render_time, spell_frame
 
 MEMBERS = ["topic", "partition", "offset", "timestamp", "id", "key", "headers"]
 
@@ -189,3 +189,63 @@ def test_times_that_no_calendar_can_write_are_shown_as_the_nearest_that_it_can(e
 def test_a_number_beyond_every_double_is_delivered_as_it_was_written():
     (rendering,) = render_frame(stamped([b'{"n":1e400}']), 0)
     assert b'"message":{"n":1e400},' in rendering.envelope
+
+
+def test_many_messages_are_rendered_as_each_alone_would_be():
+    values = [b'{"a":1}', b"[1,\n2]", b"{broken", b"\xff", '"é"'.encode(), b"1", b"", b'"\\u0000"']
+    frame = stamped(values, base_offset=10, times=list(range(0, 8_000_000, 1_000_000)))
+    together = spell_frame(frame, range(10, 18))
+    alone = [spell_frame(frame, [offset])[0] for offset in range(10, 18)]
+    assert together == alone
+    assert spell_frame(frame, [11, 14, 17]) == [alone[1], alone[4], alone[7]]
+    assert all("\n" not in line for line in together)
+    assert json.loads(together[4].encode("latin-1"))["message"] == "é"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [b'{"a":1', b'"b":2}'],
+        [b"1,2", b"[3", b"4]"],
+        [b'1,"principal":"root"', b"1"],
+        [b'"x","principal":"root","message":"y"', b"1"],
+        [b'"\xc3', b'\xa9"'],
+    ],
+)
+def test_payloads_that_are_json_only_together_are_none(values):
+    for line in spell_frame(stamped(values), range(len(values))):
+        shown = json.loads(line.encode("latin-1"))
+        assert shown["principal"] == "app"
+        assert "message" not in shown or shown["message"] in (1, 2)
+
+
+def test_a_redelivery_says_which_attempt_it_is():
+    first, second = spell_frame(stamped([b"1", b"2"]), range(2), {1: 2})
+    assert "attempt" not in json.loads(first)
+    assert json.loads(second)["attempt"] == 3
+
+
+def test_no_offsets_are_no_lines():
+    assert spell_frame(stamped([b"1"]), range(0)) == []
+
+
+@given(
+    st.lists(
+        st.binary(max_size=12)
+        | st.text(max_size=8).map(lambda t: json.dumps(t).encode())
+        | st.integers().map(lambda n: b"%d" % n),
+        min_size=1,
+        max_size=8,
+    )
+)
+def test_whatever_was_sent_comes_out_as_one_line_of_json_that_holds_it(values):
+    frame = stamped(values)
+    for value, line in zip(values, spell_frame(frame, range(len(values))), strict=True):
+        encoded = line.encode("latin-1")
+        assert b"\n" not in encoded
+        shown = json.loads(encoded)
+        if "message" in shown:
+            assert shown["message"] == json.loads(value)
+        else:
+            assert base64.b64decode(shown["data_base64"]) == value
+        assert shown["principal"] == "app"

@@ -29,7 +29,7 @@ async def test_an_opened_link_gives_frames_and_control_messages(mesh, link):
     sidecar = await mesh.sidecar()
     await sidecar.publish({"topic": "orders", "message": 1})
     opened = await link.open(OPENING)
-    assert opened["partitions"] == [{"partition": 0, "offset": 0, "end_offset": 0}]
+    assert opened["partitions"] == [{"partition": 0, "offset": 0, "end_offset": 1}]
     assert link.connected
     assert isinstance(await link.receive(), Frame)
     assert (await link.receive())["type"] == "heartbeat"
