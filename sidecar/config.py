@@ -16,6 +16,7 @@ from hosting.environment import (
     development_identity_problems,
     loopback_issuer_problems,
 )
+from hosting.tracing import TracingConfig
 from hosting.units import Address, ByteSize, Seconds
 from log_format.limits import BODY_BYTES_MAX
 from sidecar.destination import parse_allowed
@@ -227,6 +228,7 @@ class SidecarConfig:
     spool: SpoolConfig = field(default_factory=SpoolConfig)
     dedupe: DedupeConfig = field(default_factory=DedupeConfig)
     push: PushConfig = field(default_factory=PushConfig)
+    tracing: TracingConfig | None = None
     overflow: Literal["wait", "reject", "drop_oldest"] = "wait"
     """When a partition's ring is full: wait until the timeout, reject at once, or (for ack=none
     only; others wait) drop the oldest that was published with ack=none."""

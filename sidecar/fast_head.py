@@ -32,6 +32,7 @@ _NOT_FAST: Final = frozenset(
         b"origin",
         b"referer",
         b"content-range",
+        b"traceparent",
     }
 )
 _NOT_FAST_PREFIXES: Final = (b"sec-", b"sidegate-", b"ce-", b"proxy-")

@@ -17,6 +17,7 @@ from aiohttp import hdrs
 
 from hosting.connector import SpiffeConnector, WrongServer
 from hosting.tls import ClientTls
+from hosting.trace_context import TRACEPARENT, TRACESTATE, TraceContext
 from log_format.limits import BODY_BYTES_MAX, ENVELOPE_BYTES_MAX
 from sidecar.answer_parser import Answer
 from sidecar.credentials import Credentials, CredentialSource
@@ -78,9 +79,11 @@ class Gateway:
         if self._streams is not None:
             await self._streams.close()
 
-    async def append(self, frames: Sequence[bytes]) -> Answer:
-        """Send frames in one request."""
-        return await self.ask("POST", "/v1/append", body=frames, content_type=FRAMES_TYPE)
+    async def append(self, frames: Sequence[bytes], trace: TraceContext | None = None) -> Answer:
+        """Send frames in one request, which belongs to `trace`."""
+        return await self.ask(
+            "POST", "/v1/append", body=frames, content_type=FRAMES_TYPE, trace=trace
+        )
 
     async def ask(
         self,
@@ -92,18 +95,20 @@ class Gateway:
         content_type: str = "application/json",
         timeout_s: float = ANSWER_TIMEOUT_S,
         if_match: int | None = None,
+        trace: TraceContext | None = None,
     ) -> Answer:
         """One request with a whole answer, at the first gatekeeper that can be reached.
 
         With `if_match`, the log does it only if that is still the thing's version.
         """
         target = f"{path}?{urlencode(query)}" if query else path
-        condition = b"" if if_match is None else b'If-Match: "%d"\r\n' % if_match
-        answer = await self._ask(method, target, body, content_type, timeout_s, condition)
+        more = b"" if if_match is None else b'If-Match: "%d"\r\n' % if_match
+        more += _trace_lines(trace)
+        answer = await self._ask(method, target, body, content_type, timeout_s, more)
         if answer.status == 401:
             # Nothing was done with the request; a token that was revoked or bound to an older
             # certificate is replaced, once.
-            answer = await self._ask(method, target, body, content_type, timeout_s, condition)
+            answer = await self._ask(method, target, body, content_type, timeout_s, more)
         return answer
 
     @asynccontextmanager
@@ -145,13 +150,13 @@ class Gateway:
         body: Sequence[bytes] | None,
         content_type: str,
         timeout_s: float,
-        condition: bytes,
+        more: bytes,
     ) -> Answer:
         pair = await self._pair()
         self._use(pair.tls)
         for left in range(len(self._urls) - 1, -1, -1):
             wire = self._wires[self._at]
-            head = _head(method, target, wire.host_header + condition, pair, body, content_type)
+            head = _head(method, target, wire.host_header + more, pair, body, content_type)
             try:
                 answer = await wire.exchange(head, body or (), timeout_s)
             except Unreachable as failure:
@@ -229,6 +234,13 @@ def _head(
         size = sum(map(len, body))
         lines.append(f"Content-Type: {content_type}\r\nContent-Length: {size}\r\n".encode("ascii"))
     return b"".join([*lines, b"\r\n"])
+
+
+def _trace_lines(trace: TraceContext | None) -> bytes:
+    if trace is None:
+        return b""
+    state = f"{TRACESTATE}: {trace.state}\r\n" if trace.state else ""
+    return f"{TRACEPARENT}: {trace.traceparent}\r\n{state}".encode("ascii")
 
 
 async def _close_later(session: aiohttp.ClientSession) -> None:

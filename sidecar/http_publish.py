@@ -10,6 +10,8 @@ from typing import Final
 import orjson
 from aiohttp import web
 
+from hosting.trace_context import TRACEPARENT, TRACESTATE, parse_trace_context
+from hosting.tracing import Tracing
 from sidecar import cloudevents
 from sidecar.api_types import PublishQuery, RawPublishQuery, parse_query
 from sidecar.batch import Ack, Committed, Kept, Outcome
@@ -25,6 +27,7 @@ from sidecar.message import (
     parse_publish,
     within,
 )
+from sidecar.message_trace import traced
 from sidecar.publisher import Publisher
 
 AROUND_BYTES_MAX: Final = HEADERS_BYTES_MAX + 32 * 1024
@@ -56,9 +59,15 @@ class PublishHandlers:
     """The handlers that take one message."""
 
     def __init__(
-        self, publisher: Publisher, patience: Patience, message_bytes_max: int, check: Check
+        self,
+        publisher: Publisher,
+        patience: Patience,
+        message_bytes_max: int,
+        check: Check,
+        tracing: Tracing | None = None,
     ) -> None:
         self._publisher = publisher
+        self._tracing = tracing or Tracing("sidecar", None)
         self._check = check
         self._patience = patience
         self._message_bytes_max = message_bytes_max
@@ -72,7 +81,7 @@ class PublishHandlers:
         body = await read_body(request, self.body_bytes_max)
         message = parse_publish(body, time.time_ns() // 1000, self._message_bytes_max)
         self._check(request, message.topic)
-        return _response(await self._publisher.publish(message, Ack(query.ack), timeout_s))
+        return await self._answer(request, message, Ack(query.ack), timeout_s)
 
     async def publish_raw(self, request: web.Request) -> web.Response:
         """The body is the message; CloudEvents are understood."""
@@ -81,7 +90,17 @@ class PublishHandlers:
         query = parse_query(request.query, RawPublishQuery)
         timeout_s = self._patience(query.timeout_ms)
         message = await self._raw_message(request, topic, query)
-        return _response(await self._publisher.publish(message, Ack(query.ack), timeout_s))
+        return await self._answer(request, message, Ack(query.ack), timeout_s)
+
+    async def _answer(
+        self, request: web.Request, message: Message, ack: Ack, timeout_s: float
+    ) -> web.Response:
+        parent = parse_trace_context(
+            request.headers.get(TRACEPARENT), request.headers.get(TRACESTATE)
+        )
+        with self._tracing.span(f"publish {message.topic}", "producer", parent) as context:
+            message = traced(message, context)
+            return _response(await self._publisher.publish(message, ack, timeout_s))
 
     async def _raw_message(
         self, request: web.Request, topic: str, query: RawPublishQuery

@@ -12,6 +12,7 @@ from hosting.health import add_health_routes, health_app
 from hosting.lifecycle import Readiness, Service
 from hosting.metrics import HttpMetrics, new_registry
 from hosting.tls import ReloadingContexts, TlsFiles
+from hosting.tracing import Tracing
 from hosting.vitals import add_vitals
 from hosting.web import DRAINING, HttpLimits, HttpSite
 from sidecar.app import json_response, make_app, read_app_token
@@ -91,12 +92,14 @@ def assemble(config: SidecarConfig, spool_disk: FileLayer | None = None) -> Asse
     files = TlsFiles(config.tls.certificate, config.tls.key, config.tls.ca)
     contexts = ReloadingContexts(files, environment=config.environment)
     credentials = CredentialSource(files, contexts, _client(config), issuer_ca=config.oauth.ca)
+    tracing = Tracing("sidecar", config.tracing)
     gateway = Gateway(config.gatekeepers, config.gatekeeper_id, credentials)
     directory = Directory(gateway, TopicMemory(config.data))
     uplink = Uplink(
         gateway,
         request_bytes_max=limits.request_bytes_max,
         requests_in_flight_max=limits.requests_in_flight_max,
+        tracing=tracing,
     )
     outbox = Outbox(
         config.data / "spool",
@@ -151,7 +154,7 @@ def assemble(config: SidecarConfig, spool_disk: FileLayer | None = None) -> Asse
     )
     given = (publisher, patience, limits.message_bytes_max, registering.check)
     publishing, many, streaming = (
-        PublishHandlers(*given),
+        PublishHandlers(*given, tracing),
         ManyHandlers(*given),
         StreamHandlers(*given),
     )
@@ -215,7 +218,16 @@ def assemble(config: SidecarConfig, spool_disk: FileLayer | None = None) -> Asse
     registry.register(StatusCollector(status))
     service = Service(
         "sidecar",
-        components=[contexts, credentials, gateway, dedupe, outbox, uplink, *pushing.components],
+        components=[
+            tracing,
+            contexts,
+            credentials,
+            gateway,
+            dedupe,
+            outbox,
+            uplink,
+            *pushing.components,
+        ],
     )
     add_health_routes(app, service, registry)
     add_vitals(registry, service, contexts)

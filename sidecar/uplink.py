@@ -13,12 +13,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from hosting.tracing import Tracing
 from sidecar.backoff import Backoff
 from sidecar.batch import Batch
 from sidecar.flight import Flight
 from sidecar.gateway import Answer, Gateway, Unreachable
 from sidecar.lane import Lane
 from sidecar.link_state import LinkState
+from sidecar.message_trace import traces_of
 from sidecar.results import AppendResult, BadAnswer, Verdict, parse_results, refusal
 from sidecar.settlement import Settled
 
@@ -62,10 +64,12 @@ class Uplink:
         request_bytes_max: int,
         requests_in_flight_max: int,
         backoff: Backoff | None = None,
+        tracing: Tracing | None = None,
     ) -> None:
         self._gateway = gateway
         self._request_bytes_max = request_bytes_max
         self._requests_max = requests_in_flight_max
+        self._tracing = tracing or Tracing("sidecar", None)
         self.on_settled: Callable[[Lane, list[Settled]], None] = lambda *_: None
         self.on_state: Callable[[LinkState], None] = lambda _: None
         self.on_lost: Callable[[Lane], None] = lambda _: None
@@ -203,7 +207,10 @@ class Uplink:
         """One request, to the end of which its lanes have their batches back or settled."""
         batches = shipment.batches
         try:
-            answer = await self._gateway.append([batch.frame for batch in batches])
+            traces = traces_of(batches)
+            parent = traces[0] if traces else None
+            with self._tracing.span("append", "client", parent, links=traces[1:]) as context:
+                answer = await self._gateway.append([batch.frame for batch in batches], context)
             results = self._read(answer, len(batches))
         except (Unreachable, BadAnswer) as error:
             sent = not isinstance(error, Unreachable) or error.sent

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -24,6 +25,8 @@ import pytest
 READY_S_MAX = 60.0
 """Four interpreters on a machine that runs tests on all of its cores."""
 ANSWER_S_MAX = 30.0
+SPANS_S_MAX = 30.0
+"""The SDK sends spans every 5 s."""
 
 
 def clean_environ(**more: str) -> dict[str, str]:
@@ -221,6 +224,61 @@ class RunningMesh:
         assert self._process.stderr is not None
         with self._process.stderr as stream:
             self._errors = stream.read()
+
+
+class Collector:
+    """Takes spans as an OpenTelemetry collector does."""
+
+    def __init__(self) -> None:
+        from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as wire
+
+        received: list[tuple[str, Any]] = []
+        news = threading.Condition()
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                data = self.rfile.read(int(self.headers["Content-Length"]))
+                for resource in wire.ExportTraceServiceRequest.FromString(data).resource_spans:
+                    name = resource.resource.attributes
+                    service = next(a.value.string_value for a in name if a.key == "service.name")
+                    for scope in resource.scope_spans:
+                        with news:
+                            received.extend((service, span) for span in scope.spans)
+                            news.notify_all()
+                self.send_response(200)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                """Nothing on the terminal."""
+
+        self.received = received
+        self._news = news
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1/traces"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def wait_for(self, *names: tuple[str, str]) -> dict[tuple[str, str], Any]:
+        """The spans of these services and names, once all have come."""
+        end = time.monotonic() + SPANS_S_MAX
+        with self._news:
+            while True:
+                found = {(service, span.name): span for service, span in self.received}
+                if set(names) <= found.keys():
+                    return found
+                assert time.monotonic() < end, sorted(found)
+                self._news.wait(0.5)
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    made = Collector()
+    yield made
+    made.close()
 
 
 @pytest.fixture(scope="session")

@@ -77,8 +77,8 @@ class OddGateway:
         self.url, self.ask = gateway.url, gateway.ask
         self.on_lost: Callable[[], None] = lambda: None
 
-    async def append(self, frames: Any) -> Any:
-        answer = await self._gateway.append(frames)
+    async def append(self, frames: Any, trace: Any = None) -> Any:
+        answer = await self._gateway.append(frames, trace)
         if self._failures:
             raise self._failures.pop()
         return answer
