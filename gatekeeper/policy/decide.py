@@ -25,6 +25,8 @@ Reason = Literal[
 MEMBERSHIPS_MAX: Final = 4096
 """Callers that are kept resolved, half of them recent: more tokens than one gatekeeper's
 connections use at a time. About 2 kB each."""
+DEAD_SUFFIX: Final = ".dead"
+"""The topic of a topic's dead letters has its name and this."""
 _SYSTEM_READS: Final = ("subscribe", "replay", "audit")
 
 
@@ -104,7 +106,7 @@ class Policy:
         ):
             return _allowed(member, action, topic, rule)
         if exact.alone:
-            return _denied(member, action, topic, None, "no_rule")
+            return self._without_rule(member, action, topic)
         return self._decide_by_patterns(member, action, topic)
 
     def principal_of(self, identity: Identity) -> str:
@@ -160,8 +162,18 @@ class Policy:
             rules.append(exact.rule)
         rule = _best(rule for rule in rules if not rule.who.isdisjoint(member.subjects))
         if rule is None:
-            return _denied(member, action, topic, None, "no_rule")
+            return self._without_rule(member, action, topic)
         return _allowed(member, action, topic, rule)
+
+    def _without_rule(self, member: Membership, action: Action, topic: str) -> Decision:
+        """No, unless it is a dead letter: whoever may subscribe to a topic may publish to the
+        topic of its dead letters, so that what can't be delivered is not lost. A deny of either
+        still wins."""
+        if action == "publish" and topic.endswith(DEAD_SUFFIX):
+            subscribed = self.decide(member.identity, "subscribe", topic.removesuffix(DEAD_SUFFIX))
+            if subscribed.allowed:
+                return subscribed._replace(action=action, topic=topic, max_age_s=None)
+        return _denied(member, action, topic, None, "no_rule")
 
     def _decide_on_system_topic(self, member: Membership, action: Action, topic: str) -> Decision:
         """Reading needs `audit` by exact name, whatever it is called; writing never works."""
