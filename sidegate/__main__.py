@@ -17,6 +17,19 @@ COMMANDS = {
     ),
     "publish": Entry("sidegate.commands.publish:publish", "Publish messages to a topic."),
     "subscribe": Entry("sidegate.commands.subscribe:subscribe", "Print a topic's messages."),
+    "tail": Entry("sidegate.commands.tail:tail", "Follow a topic live, with a filter if you like."),
+    "subscriptions": Entry(
+        "sidegate.commands.subscriptions:subscriptions",
+        "List, create, move, pause, redrive and delete subscriptions.",
+    ),
+    "lag": Entry("sidegate.commands.lag:lag", "Show how far behind subscriptions are, and why."),
+    "replay": Entry(
+        "sidegate.commands.replay:replay", "Deliver a range again to one push subscription."
+    ),
+    "channels": Entry(
+        "sidegate.commands.channels:channels",
+        "List, show, set and delete named destinations of pushes.",
+    ),
     "log": Entry("sidegate.commands.log:log", "Read and check the log's files, offline."),
     "witness": Entry(
         "sidegate.commands.witness:witness",

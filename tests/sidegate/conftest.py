@@ -60,7 +60,7 @@ def peer() -> Iterator[Peer]:
         def do_GET(self) -> None:
             self._answer()
 
-        do_POST = do_PATCH = do_DELETE = do_GET  # noqa: N815
+        do_POST = do_PUT = do_PATCH = do_DELETE = do_GET  # noqa: N815
 
         def _answer(self) -> None:
             length = int(self.headers.get("Content-Length", 0))
