@@ -95,6 +95,10 @@ class CoreConfig:
     """Make a topic on its first publish or subscribe: for development."""
     signing_key: Path | None = None
     """Ed25519 in PEM, mode 0600: it signs the log's checkpoints."""
+    signer: Address | None = None
+    """In place of a key of its own: the socket of a signer process, `unix:PATH`."""
+    witness_keys: Path | None = None
+    """Public keys of the witnesses, a vkey a line: cosignatures of others are then refused."""
     log: LogConfig = field(default_factory=LogConfig)
     limits: LimitsConfig = field(default_factory=LimitsConfig)
     tracing: TracingConfig | None = None
@@ -122,3 +126,11 @@ class CoreConfig:
             except NotSpiffe as error:
                 yield "admit", str(error)
         yield from development_identity_problems(self.environment, "admit", *self.admit)
+        yield from self._signing_problems()
+
+    def _signing_problems(self) -> Iterator[tuple[str, str]]:
+        if self.signer is not None:
+            if not self.signer.is_unix:
+                yield "signer", "must be a Unix socket (unix:PATH), where the kernel names us"
+            if self.signing_key is not None:
+                yield "signer", "is given together with signing_key; one of them signs"

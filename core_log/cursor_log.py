@@ -44,6 +44,7 @@ RETRY_S: Final = 1.0
 """How long a full disk is left alone."""
 
 OPTIONS: Final = LogOptions(
+    tree=False,
     segment_bytes=16 * MIB,
     hot_tail_bytes=0,
     # Smaller than the main log's: acknowledgements go on where appends are refused.

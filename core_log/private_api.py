@@ -9,9 +9,11 @@ from typing import Final
 
 from core_log.admission import Admission
 from core_log.append import Appender
+from core_log.checkpointing import Checkpointing
 from core_log.clock import Clock
 from core_log.config import CoreConfig
 from core_log.metrics import CoreCollector, CoreMetrics
+from core_log.proof_routes import ProofRoutes
 from core_log.reading import Reads
 from core_log.request_body import Bodies
 from core_log.revocation_routes import RevocationRoutes
@@ -20,6 +22,7 @@ from core_log.storage import Storage
 from core_log.stream import StreamTotals
 from core_log.stream_route import StreamRoute
 from core_log.topic_routes import TopicRoutes
+from core_log.tree_metrics import TreeCollector
 from hosting.metrics import HttpMetrics
 from hosting.tracing import Tracing
 from hosting.units import Address
@@ -41,6 +44,7 @@ class PrivateApi:
         self,
         config: CoreConfig,
         storage: Storage,
+        checkpoints: Checkpointing,
         metrics: CoreMetrics,
         *,
         clock: Clock,
@@ -49,12 +53,14 @@ class PrivateApi:
     ) -> None:
         self._config = config
         self._storage = storage
+        self._checkpoints = checkpoints
         self._metrics = metrics
         self._clock = clock
         self._ssl = ssl_context
         self._tracing = tracing
         self._http_metrics = HttpMetrics(metrics.registry)
         self._appender: Appender | None = None
+        self._proofs: ProofRoutes | None = None
         self._site: HttpSite | None = None
 
     @property
@@ -72,6 +78,7 @@ class PrivateApi:
         streams = StreamRoute(
             storage.catalog, storage.broadcast, totals, draining, streams_max=limits.streams_max
         )
+        proofs = ProofRoutes(self._checkpoints, storage.catalog, storage.disk.log, draining)
         api = Api(
             appender=appender,
             bodies=bodies,
@@ -79,6 +86,7 @@ class PrivateApi:
             streams=streams,
             topics=TopicRoutes(storage.catalog),
             revocations=RevocationRoutes(storage.control, self._clock, draining),
+            proofs=proofs,
             status=self._status,
             tracing=self._tracing,
         )
@@ -96,7 +104,7 @@ class PrivateApi:
             socket_mode=_OWNER_ONLY if admission.uids <= {os.getuid()} else _EVERY_USER,
         )
         await site.start()
-        self._site, self._appender = site, appender
+        self._site, self._appender, self._proofs = site, appender, proofs
         storage.disk.tail(self._metrics.count_group)
         self._metrics.registry.register(
             CoreCollector(
@@ -107,6 +115,7 @@ class PrivateApi:
                 request_bytes=lambda: bodies.bytes,
             )
         )
+        self._metrics.registry.register(TreeCollector(self._checkpoints, self._clock))
 
     async def drain(self) -> None:
         """Refuse new requests, end streams and waits, finish the appends that were accepted."""
@@ -119,6 +128,8 @@ class PrivateApi:
             await self._site.stop()
         if self._appender is not None:
             self._appender.close()
+        if self._proofs is not None:
+            self._proofs.close()
 
     def _status(self) -> Mapping[str, object]:
         storage = self._storage
@@ -138,5 +149,6 @@ class PrivateApi:
             "disk_full": status.disk_full,
             "in_flight_bytes": status.in_flight_bytes,
             "lost_leaves": status.lost_leaves,
+            **self._checkpoints.status(),
             "auto_create_topics": self._config.auto_create_topics,
         }

@@ -3,14 +3,19 @@
 from typing import Final
 
 from core_log.admission import NotAdmitted
+from core_log.checkpointer import UnknownCheckpoint
+from core_log.checkpointing import NoCheckpoint, TooManyWaiters
+from core_log.cosignatures import BadCosignature
 from core_log.intake import BadFrames
 from core_log.log_errors import Damaged, DiskFull, LogClosed, LogError, LogFailed, Overloaded
+from core_log.proof_routes import LeafLost, TooManyProofs
 from core_log.query import BadQuery
 from core_log.request_body import BadJson, BodyTooLarge, TooManyRequestBytes
 from core_log.revocations import BadRevocation, TooManyRevocations
 from core_log.stream_route import TooManyStreams
 from core_log.topic_log import UnknownPartition
 from core_log.topics import BadTopic, TooManyTopics, TopicChanged, TopicExists, UnknownTopic
+from core_log.tree import NoSuchLeaf, TreeRefused
 from hosting.problems import Problem, ProblemTable
 
 TABLE: Final = ProblemTable(
@@ -37,6 +42,14 @@ TABLE: Final = ProblemTable(
         TooManyStreams: Problem(503, "too_many_streams", "The limit on streams is reached"),
         LogClosed: Problem(503, "unavailable", "The log is closing"),
         LogFailed: Problem(503, "storage_failed", "The disk failed under the log"),
+        NoCheckpoint: Problem(404, "no_checkpoint", "No checkpoint was signed"),
+        UnknownCheckpoint: Problem(404, "unknown_checkpoint", "No such checkpoint is kept"),
+        BadCosignature: Problem(400, "bad_cosignature", "Not a cosignature that can be kept"),
+        NoSuchLeaf: Problem(404, "unknown_leaf", "The tree has no such leaf"),
+        LeafLost: Problem(410, "damaged", "These messages were lost to damage"),
+        TooManyProofs: Problem(503, "overloaded", "Too much is in flight"),
+        TooManyWaiters: Problem(503, "overloaded", "Too much is in flight"),
+        TreeRefused: Problem(503, "tree_refused", "The log is not what was signed"),
         LogError: Problem(500, "log", "The log can't do this"),
     }
 )

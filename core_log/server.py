@@ -14,6 +14,7 @@ from core_log import intake
 from core_log.admission import Admission, admission_middleware
 from core_log.append import Appender
 from core_log.problems import TABLE
+from core_log.proof_routes import ProofRoutes
 from core_log.query import Query
 from core_log.reading import Reads, headers_of, parse_read
 from core_log.request_body import Bodies
@@ -37,6 +38,7 @@ class Api:
     streams: StreamRoute
     topics: TopicRoutes
     revocations: RevocationRoutes
+    proofs: ProofRoutes
     status: Callable[[], Mapping[str, object]]
     tracing: Tracing
 
@@ -80,4 +82,5 @@ def make_app(api: Api, admission: Admission, draining: asyncio.Event) -> web.App
     app.router.add_get("/v1/status", api.show_status)
     api.topics.add_to(app)
     api.revocations.add_to(app)
+    api.proofs.add_to(app)
     return app

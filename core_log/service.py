@@ -3,12 +3,14 @@
     run_service(lambda: make_service(config))
 
 Health comes first, so that it answers while a large log is recovered and until the very end;
-then TLS, the storage, the cleaner's timer, and the private API, which is the first to stop.
+then TLS, the storage, the timers of checkpoints and of the cleaner, and the private API, which is
+the first to stop.
 """
 
 import sys
 from typing import Final
 
+from core_log.checkpointing import Checkpointing
 from core_log.cleaning import Cleaning
 from core_log.clock import Clock, SystemClock
 from core_log.config import CoreConfig
@@ -47,12 +49,9 @@ class Core:
             setting="health",
             serves_while_draining=True,
         )
-        self.storage = Storage(
-            config,
-            clock=clock,
-            files=files or MeasuredFiles(metrics.observe_sync),
-            on_failure=self._fail,
-        )
+        files = files or MeasuredFiles(metrics.observe_sync)
+        self.storage = Storage(config, clock=clock, files=files, on_failure=self._fail)
+        self.checkpoints = Checkpointing(config, self.storage, clock, files)
         contexts = None
         if config.tls is not None and not config.listen.is_unix:
             contexts = ReloadingContexts(
@@ -62,6 +61,7 @@ class Core:
         self.api = PrivateApi(
             config,
             self.storage,
+            self.checkpoints,
             metrics,
             clock=clock,
             ssl_context=None if contexts is None else contexts.server,
@@ -74,9 +74,11 @@ class Core:
             self.service.add_check("tls", contexts.readiness)
         self.service.add(tracing)
         self.service.add(self.storage)
+        self.service.add(self.checkpoints)
         self.service.add(self.cleaning)
         self.service.add(self.api)
         self.service.add_check("storage", self.storage.readiness)
+        self.service.add_check("tree", self.checkpoints.readiness)
         add_vitals(registry, self.service, contexts)
 
     def _fail(self, error: Exception) -> None:

@@ -1,4 +1,4 @@
-"""`sidegate core|gatekeeper|sidecar|issuer`: run one service from its configuration.
+"""`sidegate core|signer|gatekeeper|sidecar|issuer`: run one service from its configuration.
 
 Each service is named by two import paths and imported only when it runs: its configuration class,
 which is light, and its `build(config)`, which is not.
@@ -16,6 +16,7 @@ import click
 
 SERVICES = {
     "core": ("core_log.config:CoreConfig", "core_log.service:make_service"),
+    "signer": ("core_log.signer_config:SignerConfig", "core_log.signer_service:make_service"),
     "gatekeeper": ("gatekeeper.config:GatekeeperConfig", "gatekeeper.service:build"),
     "sidecar": ("sidecar.config:SidecarConfig", "sidecar.service:build"),
     "issuer": (
@@ -49,6 +50,7 @@ def _command(service: str, text: str) -> click.Command:
 
 
 core = _command("core", "Run the central log.")
+signer = _command("signer", "Run the process that signs the core's checkpoints.")
 gatekeeper = _command("gatekeeper", "Run a gatekeeper.")
 sidecar = _command("sidecar", "Run a sidecar.")
 issuer = _command("issuer", "Run the development token issuer.")

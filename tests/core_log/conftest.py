@@ -19,6 +19,7 @@ from aiohttp import ClientSession, ClientWebSocketResponse, TCPConnector, UnixCo
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from core_log.config import CoreConfig, LogConfig
@@ -280,7 +281,12 @@ async def start_core(
     async with AsyncExitStack() as stack:
 
         async def start(
-            *, tls: bool = False, log: LogConfig | None = None, files: Any = None, **changes: Any
+            *,
+            tls: bool = False,
+            log: LogConfig | None = None,
+            files: Any = None,
+            ready: bool = True,
+            **changes: Any,
         ) -> RunningCore:
             config = CoreConfig(
                 listen=Address("127.0.0.1", 0) if tls else Address(path=socket_folder / "core"),
@@ -295,7 +301,7 @@ async def start_core(
             config = replace(config, **changes)
             core = Core(config, files=files)
             ended = asyncio.create_task(core.service.run())
-            await until_ready(core, ended)
+            await (until_ready(core, ended) if ready else core.service.started.wait())
             if tls:
                 files = certificates.issue("gatekeeper", GATEKEEPER)
                 context = client_context(files, certificates.bundle)
@@ -381,3 +387,18 @@ class Journals:
 def journals(tmp_path: Path, frames: Frames, manual_clock: ManualClock) -> Journals:
     """A folder in which a log can be opened again and again."""
     return Journals(tmp_path / "log", frames, manual_clock)
+
+
+@pytest.fixture
+def signing_key(tmp_path: Path) -> Path:
+    """A file with a private key, as a core needs it."""
+    path = tmp_path / "core-signing.pem"
+    path.write_bytes(
+        Ed25519PrivateKey.generate().private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    path.chmod(0o600)
+    return path
