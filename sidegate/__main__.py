@@ -67,6 +67,9 @@ COMMANDS = {
     "drain": Entry("sidegate.commands.drain:drain", "Wait until a sidecar has sent all it has."),
     "health": Entry("sidegate.commands.health:health", "Ask one service whether it is ready."),
     "core": Entry("sidegate.commands.serve:core", "Run the central log."),
+    "signer": Entry(
+        "sidegate.commands.serve:signer", "Run the process that signs the core's checkpoints."
+    ),
     "gatekeeper": Entry("sidegate.commands.serve:gatekeeper", "Run a gatekeeper."),
     "sidecar": Entry("sidegate.commands.serve:sidecar", "Run a sidecar."),
     "issuer": Entry("sidegate.commands.serve:issuer", "Run the development token issuer."),

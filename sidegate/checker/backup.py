@@ -5,7 +5,7 @@ core could have been killed in, and it recovers from it as from a crash. The ord
 
 1. the control log, whose cursors must not be ahead of the messages that are copied after it;
 2. the tree with its signed checkpoints, which must not cover leaves that are copied after it;
-3. the segments that were there when the copying began, oldest first. The last of them may grow
+3. the segments that are there by then, oldest first. The last of them may grow
    meanwhile; nothing behind it is copied, so that its end is the copy's end.
 
 Indexes are left out: the core makes them anew. May import `log_format` only.
@@ -42,17 +42,22 @@ def back_up(source: Path, target: Path, progress: Callable[[int], None]) -> Back
         raise CannotBackUpError(f"{source} holds no log; name the core's `data` folder")
     if target.exists() and any(target.iterdir()):
         raise CannotBackUpError(f"{target} is not empty; name a new folder")
-    planned = [*_control(source), *_tree(source), *_segments(source)]
-    copied = [_copy(source / name, target / name, progress) for name in planned]
-    for folder in sorted({(target / name).parent for name in planned} | {target}):
+    copied: dict[Path, int] = {}
+    # Each part is listed when those before it are copied: a new segment may have begun meanwhile.
+    for part in (_control, _tree, _segments):
+        for name in part(source):
+            size = _copy(source / name, target / name, progress, may_vanish=part is _tree)
+            if size is not None:
+                copied[name] = size
+    for folder in sorted({(target / name).parent for name in copied} | {target}):
         _sync(folder)
-    return Backup(len(copied), sum(copied))
+    return Backup(len(copied), sum(copied.values()))
 
 
 def bytes_to_copy(source: Path) -> int:
     """About how many bytes a backup will have."""
     names = [*_control(source), *_tree(source), *_segments(source)]
-    return sum((source / name).stat().st_size for name in names)
+    return sum((source / name).stat().st_size for name in names if (source / name).exists())
 
 
 def _segments(folder: Path) -> list[Path]:
@@ -74,7 +79,10 @@ def _tree(source: Path) -> Iterator[Path]:
             yield (Path(folder) / name).relative_to(source)
 
 
-def _copy(source: Path, target: Path, progress: Callable[[int], None]) -> int:
+def _copy(
+    source: Path, target: Path, progress: Callable[[int], None], *, may_vanish: bool
+) -> int | None:
+    """Copy a file; None if it has gone, as a partial tile does when a wider one is there."""
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
         with source.open("rb") as reading, target.open("xb") as writing:
@@ -83,6 +91,8 @@ def _copy(source: Path, target: Path, progress: Callable[[int], None]) -> int:
             os.fsync(writing.fileno())
             size = writing.tell()
     except OSError as error:
+        if may_vanish and isinstance(error, FileNotFoundError):
+            return None
         raise CannotBackUpError(f"{error.filename or target}: {error.strerror}") from error
     progress(size)
     return size

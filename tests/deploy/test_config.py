@@ -32,7 +32,7 @@ def test_every_command_of_the_page_is_content() -> None:
     lines = re.search(r"```sh\n(.*?)```", text, re.DOTALL)
     assert lines is not None
     pasted = lines[1].splitlines()
-    assert len(pasted) == 5
+    assert len(pasted) == 6
     for line in pasted:
         command = line.replace(".venv/bin/sidegate", f"{sys.executable} -m sidegate")
         done = subprocess.run(

@@ -31,6 +31,7 @@ def test_there_is_a_unit_for_each_service() -> None:
         "sidegate-core.service",
         "sidegate-gatekeeper.service",
         "sidegate-sidecar@.service",
+        "sidegate-signer.service",
     ]
 
 

@@ -56,10 +56,29 @@ def _newest(target: Path, known: list[str]) -> str:
 
 def test_a_segment_that_begins_meanwhile_is_left_out(data: Path, tmp_path: Path) -> None:
     def begin_another(_: int) -> None:
+        if (tmp_path / "copy" / segment_name(0)).exists():
+            (data / segment_name(12)).write_bytes(b"x")
+
+    back_up(data, tmp_path / "copy", begin_another)
+    assert (data / segment_name(12)).exists()
+    assert not (tmp_path / "copy" / segment_name(12)).exists()
+
+
+def test_a_segment_that_the_copied_tree_may_cover_is_copied(data: Path, tmp_path: Path) -> None:
+    def begin_another(_: int) -> None:
         (data / segment_name(12)).write_bytes(b"x")
 
     back_up(data, tmp_path / "copy", begin_another)
-    assert not (tmp_path / "copy" / segment_name(12)).exists()
+    assert (tmp_path / "copy" / segment_name(12)).exists()
+
+
+def test_a_partial_tile_that_goes_meanwhile_is_passed_over(data: Path, tmp_path: Path) -> None:
+    partial = data / "tree" / "tile" / "0" / "001.p" / "7"
+    partial.parent.mkdir()
+    partial.write_bytes(b"partial")
+
+    back_up(data, tmp_path / "copy", lambda _: partial.unlink(missing_ok=True))
+    assert not (tmp_path / "copy" / "tree/tile/0/001.p/7").exists()
 
 
 def test_a_folder_that_holds_something_is_not_written_to(data: Path, tmp_path: Path) -> None:

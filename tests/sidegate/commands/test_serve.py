@@ -19,6 +19,11 @@ def state(command: Any) -> State:
     state.make_keys()
     state.make_certificates(ca.utc_now())
     state.make_documents(addresses.free_addresses())
+    # The development mesh has no signer of its own: its core holds the key.
+    state.config("signer").write_text(
+        "listen: unix:run/signer.sock\nsigning_key: keys/core-signing.pem\n"
+        "data: data/signer\nadmit_uids: [1000]\n"
+    )
     return state
 
 
