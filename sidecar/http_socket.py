@@ -258,7 +258,7 @@ class _Session:
             case Nack():
                 reader = self._manual("nack")
                 offsets = offsets_in(command)
-                self._expect(reader.nack(command.partition, offsets, command.delay_ms))
+                self._expect(len(reader.nack(command.partition, offsets, command.delay_ms)))
             case Seek():
                 await self._seek(command)
             case Pause():

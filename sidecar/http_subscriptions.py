@@ -10,6 +10,7 @@ from sidecar.api_types import NoQuery, parse_query
 from sidecar.app import json_response
 from sidecar.delivery_view import delivery_view
 from sidecar.http_body import read_body
+from sidecar.member_registry import MemberRegistry
 from sidecar.pushes import Pushes
 from sidecar.reruns import Reruns, Started
 from sidecar.subscription_desk import SubscriptionDesk
@@ -37,12 +38,18 @@ class SubscriptionHandlers:
     """The handlers below /subscriptions."""
 
     def __init__(
-        self, wire: SubscriptionWire, desk: SubscriptionDesk, reruns: Reruns, pushes: Pushes
+        self,
+        wire: SubscriptionWire,
+        desk: SubscriptionDesk,
+        reruns: Reruns,
+        pushes: Pushes,
+        members: MemberRegistry,
     ) -> None:
         self._wire = wire
         self._desk = desk
         self._reruns = reruns
         self._pushes = pushes
+        self._members = members
 
     async def create_subscription(self, request: web.Request) -> web.Response:
         """Create one; the same again changes nothing."""
@@ -97,6 +104,7 @@ class SubscriptionHandlers:
         name, owner = _named(request)
         wanted = await _body(request, AckRequest)
         ranges = sorted({*wanted.ranges, *((offset, offset) for offset in wanted.offsets)})
+        self._members.ack(owner, name, wanted.partition, ranges)
         document: Document = {"partition": wanted.partition, "ranges": ranges}
         return self._state(await self._wire.act(name, "ack", document, owner))
 
@@ -105,6 +113,11 @@ class SubscriptionHandlers:
         name, owner = _named(request)
         wanted = await _body(request, NackRequest)
         document: Document = msgspec.to_builtins(wanted)
+        # A stream of this sidecar that has the message in hand gives it back by itself.
+        left = self._members.nack(owner, name, wanted.partition, wanted.offsets, wanted.delay_ms)
+        if not left:
+            return self._state(await self._wire.get(name, owner))
+        document["offsets"] = left
         return self._state(await self._wire.act(name, "nack", document, owner))
 
     async def redrive_subscription(self, request: web.Request) -> web.Response:

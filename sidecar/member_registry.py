@@ -41,10 +41,12 @@ class MemberRegistry:
 
     def nack(
         self, owner: str | None, name: str, partition: int, offsets: Iterable[int], delay_ms: int
-    ) -> int:
-        """Give back what streams here have in hand. Returns how many messages that were."""
-        wanted = list(offsets)
-        return sum(reader.nack(partition, wanted, delay_ms) for reader in self.readers(owner, name))
+    ) -> list[int]:
+        """Give back what streams here have in hand. Returns what of it none has."""
+        left = set(offsets)
+        for reader in self.readers(owner, name):
+            left.difference_update(reader.nack(partition, sorted(left), delay_ms))
+        return sorted(left)
 
     async def flush(self, owner: str | None, name: str) -> None:
         """Wait until everything that was acknowledged here is durable."""

@@ -20,6 +20,7 @@ from sidecar.http_channels import ChannelHandlers
 from sidecar.http_subscribers import SubscriberHandlers
 from sidecar.http_subscriptions import SubscriptionHandlers
 from sidecar.member import MemberSession, Membership
+from sidecar.member_registry import MemberRegistry
 from sidecar.message import Message
 from sidecar.publisher import Publisher
 from sidecar.push_plan import Plan
@@ -56,6 +57,7 @@ def assemble_pushes(
     credentials: CredentialSource,
     publisher: Publisher,
     member: str,
+    members: MemberRegistry,
     bound: Callable[[], int],
 ) -> PushParts:
     """The parts; nothing is sent yet. `member` is this sidecar's name among its replicas, `bound`
@@ -98,7 +100,7 @@ def assemble_pushes(
 
     pushes = Pushes(wire, make_worker)
     desk = SubscriptionDesk(wire, destinations, client, secrets, Filter)
-    subscriptions = SubscriptionHandlers(wire, desk, Reruns(wire), pushes)
+    subscriptions = SubscriptionHandlers(wire, desk, Reruns(wire), pushes, members)
     channels = ChannelHandlers(wire, destinations, client)
     subscribers = SubscriberHandlers(wire, desk)
     return PushParts(

@@ -138,12 +138,14 @@ def assemble(config: SidecarConfig, spool_disk: FileLayer | None = None) -> Asse
     patience = make_patience(limits.timeout, limits.timeout_max)
     registrations = Registrations(config.data)
     registrations.open()
+    members = MemberRegistry()
     pushing = assemble_pushes(
         config,
         gateway,
         credentials,
         publisher,
         f"sidecar-{producers.current.producer_id:016x}",
+        members,
         bound=lambda: site.address.port or 0,
     )
     registering = RegisterHandlers(
@@ -164,7 +166,6 @@ def assemble(config: SidecarConfig, spool_disk: FileLayer | None = None) -> Asse
     rejecting = RejectHandlers(rejects, retrying)
     reader = Reader(gateway, uplink)
     reading = ReadHandlers(reader, counters)
-    members = MemberRegistry()
     subscribers = _subscribers(
         limits, gateway, credentials, directory, members, counters, publisher, registering.check
     )

@@ -37,6 +37,7 @@ class SharedReader:
         self._out_count = 0
         self._moved = asyncio.Event()
         session.on_event = self._moved.set
+        session.on_acked = self._confirmed
 
     @property
     def in_flight(self) -> int:
@@ -99,13 +100,19 @@ class SharedReader:
             self.session.ack(hold, common) for hold, common in self._settle(partition, ranges)
         )
 
-    def nack(self, partition: int, offsets: Iterable[int], delay_ms: int) -> int:
-        """The app has not processed these; they come again. Returns how many it had."""
+    def nack(self, partition: int, offsets: Iterable[int], delay_ms: int) -> list[int]:
+        """The app has not processed these; they come again. Returns those that it had."""
         ranges = [(offset, offset) for offset in offsets]
-        return sum(
-            self.session.nack(hold, [first for first, _ in common], delay_ms)
-            for hold, common in self._settle(partition, ranges)
-        )
+        found: list[int] = []
+        for hold, common in self._settle(partition, ranges):
+            given_back = [first for first, _ in common]
+            self.session.nack(hold, given_back, delay_ms)
+            found += given_back
+        return found
+
+    def _confirmed(self, partition: int, low: int, ranges: list[Range]) -> None:
+        """The log counts these as done, whoever has said so: the app may have more."""
+        self._settle(partition, [(0, low - 1), *ranges])
 
     def _settle(self, partition: int, ranges: Iterable[Range]) -> list[tuple[Hold, list[Range]]]:
         """Take what the app names out of its hands, by hold."""

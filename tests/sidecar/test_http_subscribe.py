@@ -150,6 +150,24 @@ async def test_by_hand_what_is_not_acknowledged_comes_again_with_its_count(mesh,
         assert [(each["message"], each["attempt"]) for each in again] == [(1, 2), (2, 2)]
 
 
+async def test_an_app_that_reads_lines_settles_by_requests(mesh, sidecar):
+    await publish(sidecar, 0, 1, 2)
+    query = {"subscription": "m", "from": "earliest", "ack": "manual", "max_in_flight": "2"}
+
+    async def settle(kind, **document):
+        url = f"{sidecar.base}/subscriptions/m/{kind}"
+        async with sidecar.client.post(url, json=document) as answer:
+            assert answer.status == 200
+
+    async with subscribe(sidecar, headers=LINES, **query) as response:
+        assert messages(await lines(response, 2)) == [0, 1]
+        await settle("ack", partition=0, offsets=[0])
+        assert messages(await lines(response, 1)) == [2]
+        await settle("nack", partition=0, offsets=[1])
+        (again,) = await lines(response, 1)
+        assert (again["message"], again["attempt"]) == (1, 2)
+
+
 async def test_what_the_filter_holds_back_is_acknowledged(mesh, sidecar):
     await publish(sidecar, *range(4))
     query = {"subscription": "odd", "from": "earliest", "filter": "message % 2 == 1"}

@@ -19,7 +19,7 @@ class Stream:
         return len(done)
 
     def nack(self, partition, offsets, delay_ms):
-        return self.ack(partition, [(offset, offset) for offset in offsets])
+        return [each for each in offsets if self.ack(partition, [(each, each)])]
 
     async def flush(self):
         self.flushed += 1
@@ -33,7 +33,7 @@ async def test_it_finds_the_streams_of_a_subscription_by_owner_and_name():
     registry.add("billing", "mailer", theirs)
     assert registry.ack(None, "mailer", 0, [(1, 1)]) == 1
     assert registry.ack(None, "mailer", 0, [(1, 1)]) == 0
-    assert registry.nack(None, "mailer", 1, iter([1]), 100) == 1
+    assert registry.nack(None, "mailer", 1, iter([2, 1]), 100) == [2]
     assert registry.ack("billing", "mailer", 0, [(0, 9)]) == 1
     assert registry.ack(None, "unknown", 0, [(0, 9)]) == 0
     await registry.flush(None, "mailer")

@@ -91,11 +91,24 @@ async def test_what_the_app_gives_back_comes_again(sidecar, join):
     events = reader.events()
     parcel = await next_parcel(events)
     reader.done(parcel, parcel.offsets)
-    assert reader.nack(0, [0, 5], 100) == 1
+    assert reader.nack(0, [0, 5], 100) == [0]
     again = await next_parcel(events)
     assert (list(again.offsets), again.attempts) == ([0], {0: 1})
     assert reader.in_flight == 0
     assert reader._counters.redelivered_messages == 1
+
+
+async def test_what_the_log_counts_as_done_is_in_nobodys_hands(sidecar, join):
+    await publish(sidecar, 0, 1, 2)
+    reader = await join(3)
+    events = reader.events()
+    for _ in range(3):
+        parcel = await next_parcel(events)
+        reader.done(parcel, parcel.offsets)
+    await reader.fake.say(type="acked", partition=0, low=1, ranges=[[2, 2]])
+    while reader.in_flight > 1:
+        await anext(events)
+    assert reader.ack(0, [(0, 2)]) == 1
 
 
 async def test_what_is_lost_is_in_nobodys_hands(mesh, sidecar, join):
