@@ -27,7 +27,7 @@ from sidecar.http_subscribe import (
     hand_over_whole,
 )
 from sidecar.message import OCTETS, Message
-from sidecar.outflow import Outflow, Source
+from sidecar.outflow import Outflow, Sink, Source
 from sidecar.publisher import Publisher
 from sidecar.reader import refusal_of, unreachable
 from sidecar.rendering import is_json
@@ -154,10 +154,10 @@ class SocketHandlers:
         if isinstance(outcome, SidecarError):
             raise outcome
 
-    @property
-    def counters(self) -> Any:
-        """Where deliveries are counted."""
-        return self._subscribing.counters
+    def outflow(self, reader: Reader, sink: Sink, filters: Sequence[Filter]) -> Outflow:
+        """A reader's delivery, which is counted with all others."""
+        subscribing = self._subscribing
+        return Outflow(reader, sink, filters, subscribing.counters, subscribing.tracing)
 
 
 class GatedSink(SocketSink):
@@ -215,7 +215,7 @@ class _Session:
         """Deliver; a seek takes the current delivery away and puts another in its place."""
         while True:
             async with self._moving:
-                outflow = Outflow(self._reader, self._sink, self._filters, self._handlers.counters)
+                outflow = self._handlers.outflow(self._reader, self._sink, self._filters)
                 self._outflow = task = asyncio.create_task(outflow.run())
             try:
                 await asyncio.wait({task})

@@ -14,6 +14,7 @@ from typing import Final
 import orjson
 from aiohttp import web
 
+from hosting.tracing import Tracing
 from hosting.web import DRAINING
 from sidecar.api_types import SubscribeQuery, parse_query
 from sidecar.counters import Counters
@@ -71,8 +72,10 @@ class Subscribing:
         registry: MemberRegistry,
         counters: Counters,
         streams_max: int,
+        tracing: Tracing,
     ) -> None:
         self.counters = counters
+        self.tracing = tracing
         self.streams = 0
         self._directory = directory
         self._open_stream = open_stream
@@ -197,7 +200,8 @@ class SubscribeHandlers:
             sink: Sink = LineSink(request, response) if lines else EventSink(response)
             if not lines and reader.positions:
                 await response.write(encode_position_only(encode_position(reader.positions)))
-            outflow = Outflow(reader, sink, filters, self._subscribing.counters)
+            subscribing = self._subscribing
+            outflow = Outflow(reader, sink, filters, subscribing.counters, subscribing.tracing)
             outcome = await run_until_drained(request, outflow)
             if isinstance(outcome, SidecarError):
                 await response.write(last_line(outcome) if lines else last_comment(outcome))

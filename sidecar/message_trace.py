@@ -4,13 +4,14 @@ From there it reaches whoever receives the message, whichever way and however la
 carries messages of many traces: it continues the first and is linked to the others.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import orjson
 
 from hosting.trace_context import TRACEPARENT, TRACESTATE, TraceContext, parse_trace_context
-from hosting.tracing import LINKS_MAX
+from hosting.tracing import LINKS_MAX, Tracing
+from log_format.frame import Frame
 from sidecar.batch import Batch
 from sidecar.message import Message, encode_headers
 
@@ -43,6 +44,18 @@ def trace_of(headers: bytes | None) -> TraceContext | None:
     if not isinstance(parent, str):
         return None
     return parse_trace_context(parent, state if isinstance(state, str) else None)
+
+
+def trace_delivery(tracing: Tracing, frame: Frame, offsets: Sequence[int]) -> None:
+    """Record that these messages of a stamped frame were handed to the app."""
+    headers = frame.columns().headers
+    stamp, topic = frame.envelope.stamp, frame.envelope.producer.topic
+    if stamp is None or headers.all_null:
+        return
+    for offset in offsets:
+        parent = trace_of(headers[offset - stamp.base_offset])
+        with tracing.span(f"deliver {topic}", "consumer", parent, attributes={"offset": offset}):
+            pass
 
 
 def traces_of(batches: Iterable[Batch]) -> list[TraceContext]:

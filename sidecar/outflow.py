@@ -8,9 +8,11 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Final, Protocol
 
+from hosting.tracing import Tracing
 from sidecar.counters import Counters
 from sidecar.filter import Filter
 from sidecar.member_events import Changed, Paused, Revoked
+from sidecar.message_trace import trace_delivery
 from sidecar.rendering import spell_frame
 from sidecar.topic_reader import Parcel
 from sidecar.topic_stream import Gap
@@ -68,12 +70,18 @@ class Outflow:
     """One reader's delivery."""
 
     def __init__(
-        self, source: Source, sink: Sink, wanted: Sequence[Filter], counters: Counters
+        self,
+        source: Source,
+        sink: Sink,
+        wanted: Sequence[Filter],
+        counters: Counters,
+        tracing: Tracing,
     ) -> None:
         self._source = source
         self._sink = sink
         self._wanted = wanted
         self._counters = counters
+        self._tracing = tracing
 
     async def run(self) -> None:
         """Deliver until the source ends by SidecarError, or the sink by ConnectionError."""
@@ -99,6 +107,8 @@ class Outflow:
             await self._sink.messages(lines, chunk, parcel, self._source)
             self._source.done(parcel, chunk)
             self._counters.delivered_messages += len(chunk)
+            if self._tracing.active:
+                trace_delivery(self._tracing, parcel.frame, chunk)
             at += len(chunk)
 
     async def _room(self, parcel: Parcel) -> int:

@@ -9,6 +9,8 @@ from urllib.parse import urlsplit
 from aiohttp import web
 
 from hosting.lifecycle import Component, StartError
+from hosting.trace_context import TRACEPARENT, TRACESTATE, parse_trace_context
+from hosting.tracing import Tracing
 from sidecar.batch import Ack
 from sidecar.config import PushConfig, SidecarConfig
 from sidecar.credentials import CredentialSource
@@ -59,6 +61,7 @@ def assemble_pushes(
     member: str,
     members: MemberRegistry,
     bound: Callable[[], int],
+    tracing: Tracing,
 ) -> PushParts:
     """The parts; nothing is sent yet. `member` is this sidecar's name among its replicas, `bound`
     the port that it listens on."""
@@ -70,11 +73,15 @@ def assemble_pushes(
     )
     secrets = WebhookSecrets(push.secrets)
 
-    async def send(_: Record, wanted: Push, headers: dict[str, str], body: bytes) -> Verdict:
+    async def send(record: Record, wanted: Push, headers: dict[str, str], body: bytes) -> Verdict:
         target = await destinations.of(wanted)
         for name, value in wanted.headers.items():
             headers[name] = value if isinstance(value, str) else secrets.text(value.secret_file)
-        return await client.post(target, wanted.method, headers, body, wanted.timeout_ms / 1000)
+        parent = parse_trace_context(headers.get(TRACEPARENT), headers.get(TRACESTATE))
+        with tracing.span(f"deliver {record.topic}", "consumer", parent) as context:
+            if context is not None:
+                headers[TRACEPARENT] = context.traceparent
+            return await client.post(target, wanted.method, headers, body, wanted.timeout_ms / 1000)
 
     async def bury(letter: Message) -> None:
         await publisher.publish(letter, Ack.CORE, BURY_S_MAX)

@@ -147,6 +147,7 @@ def assemble(config: SidecarConfig, spool_disk: FileLayer | None = None) -> Asse
         f"sidecar-{producers.current.producer_id:016x}",
         members,
         bound=lambda: site.address.port or 0,
+        tracing=tracing,
     )
     registering = RegisterHandlers(
         registrations,
@@ -167,7 +168,15 @@ def assemble(config: SidecarConfig, spool_disk: FileLayer | None = None) -> Asse
     reader = Reader(gateway, uplink)
     reading = ReadHandlers(reader, counters)
     subscribers = _subscribers(
-        limits, gateway, credentials, directory, members, counters, publisher, registering.check
+        limits,
+        gateway,
+        credentials,
+        directory,
+        members,
+        counters,
+        publisher,
+        registering.check,
+        tracing,
     )
     topics = TopicHandlers(gateway, directory)
     status = Status(
@@ -283,6 +292,7 @@ def _subscribers(
     counters: Counters,
     publisher: Publisher,
     check: Check,
+    tracing: Tracing,
 ) -> SubscribeHandlers:
     def open_stream(topic: str, start: Start) -> TopicStream:
         return TopicStream(gateway, credentials, topic, start, limits.stream_bytes_max)
@@ -291,7 +301,7 @@ def _subscribers(
         return MemberSession(gateway, credentials, membership, limits.stream_bytes_max)
 
     subscribing = Subscribing(
-        directory, open_stream, open_session, members, counters, limits.streams_max
+        directory, open_stream, open_session, members, counters, limits.streams_max, tracing
     )
     sockets = SocketHandlers(
         subscribing,

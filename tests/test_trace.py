@@ -24,13 +24,14 @@ def test_a_message_is_followed_through_sidecar_gatekeeper_core_and_subscriber(
         {"traceparent": TRACEPARENT, "tracestate": "vendor=1"},
     )
     assert status == 200, answer
-    _, page, _ = mesh.request("GET", "/messages/orders?offset=0")
-    headers = page["messages"][0]["headers"]
+    (received,) = mesh.subscribe("orders", 1)
+    headers = received["headers"]
     spans = collector.wait_for(
         ("sidegate-sidecar", "publish orders"),
         ("sidegate-sidecar", "append"),
         ("sidegate-gatekeeper", "append"),
         ("sidegate-core", "append"),
+        ("sidegate-sidecar", "deliver orders"),
     )
     path = [
         spans["sidegate-sidecar", "publish orders"],
@@ -41,6 +42,9 @@ def test_a_message_is_followed_through_sidecar_gatekeeper_core_and_subscriber(
     assert {span.trace_id.hex() for span in path} == {TRACE}
     parents = [span.parent_span_id.hex() for span in path]
     assert parents == [APP_SPAN, *(span.span_id.hex() for span in path[:-1])]
+    delivered = spans["sidegate-sidecar", "deliver orders"]
+    assert delivered.trace_id.hex() == TRACE
+    assert delivered.parent_span_id == path[0].span_id
     assert headers["tracestate"] == "vendor=1"
     assert headers["traceparent"] == f"00-{TRACE}-{path[0].span_id.hex()}-01"
 

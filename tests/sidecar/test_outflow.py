@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from hosting.tracing import Tracing
 from log_format.body import encode_body
 from log_format.envelope import add_stamp
 from log_format.frame import body_padding, decode_frame, encode_frame
@@ -74,7 +75,7 @@ class Sink:
 async def run(source, *filters):
     sink, counters = Sink(), Counters()
     with pytest.raises(UnknownTopic):
-        await Outflow(source, sink, filters, counters).run()
+        await Outflow(source, sink, filters, counters, Tracing("sidecar", None)).run()
     return sink.written, counters
 
 
