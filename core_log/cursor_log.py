@@ -95,7 +95,8 @@ class CursorLog:
         self._snapshot_bytes = 0
         self._task: asyncio.Task[None] | None = None
         self.run = 0
-        self.writes = 0
+        self.batch = 0
+        """The number of the write that will hold what is noted now."""
 
     @classmethod
     async def open(
@@ -207,6 +208,7 @@ class CursorLog:
     async def _write(self) -> None:
         keys, self._changed = self._changed, {}
         waiting, self._waiting = self._waiting, []
+        self.batch += 1
         taken = [(key, self._cursors[key]) for key in keys if key in self._cursors]
         lows = {key: cursor.low for key, cursor in taken}
         changes = [(key, cursor.take_change()) for key, cursor in taken if cursor.changed]
@@ -231,7 +233,6 @@ class CursorLog:
                 record_frame(TOPIC, chunk, now_us)
                 for chunk in chunks(_records(changes), FRAME_BYTES)
             ]
-            self.writes += 1
             await append_records(self._engine, *frames)
 
     # Beginning anew.

@@ -76,6 +76,8 @@ class Fcfs:
         self._retries: dict[int, Retry] = {}
         self._due: list[tuple[float, int]] = []
         self._turn = 0
+        self.moves = 0
+        """How often places were changed by hand: what was wanted before is wanted no more."""
 
     # Members come and go.
 
@@ -243,6 +245,7 @@ class Fcfs:
     def seek(self, lows: Mapping[int, int], _now: float) -> list[Effect]:
         """Begin anew at these offsets; what members hold no longer counts."""
         effects: list[Effect] = []
+        self.moves += 1
         for lease in [each for each in self.leases.values() if each.partition in lows]:
             effects.append(Revoke(lease.session, lease.partition, lease.number))
             self._count(lease, -size(lease.meant))

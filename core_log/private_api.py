@@ -10,6 +10,7 @@ from typing import Final
 from core_log.admission import Admission
 from core_log.append import Appender
 from core_log.checkpointing import Checkpointing
+from core_log.channel_routes import ChannelRoutes
 from core_log.clock import Clock
 from core_log.config import CoreConfig
 from core_log.metrics import CoreCollector, CoreMetrics
@@ -21,6 +22,7 @@ from core_log.server import Api, make_app
 from core_log.storage import Storage
 from core_log.stream import StreamTotals
 from core_log.stream_route import StreamRoute
+from core_log.subscription_routes import SubscriptionRoutes
 from core_log.topic_routes import TopicRoutes
 from core_log.tree_metrics import TreeCollector
 from hosting.metrics import HttpMetrics
@@ -76,7 +78,12 @@ class PrivateApi:
         bodies = Bodies(limits.request_bytes_max)
         totals = StreamTotals()
         streams = StreamRoute(
-            storage.catalog, storage.broadcast, totals, draining, streams_max=limits.streams_max
+            storage.catalog,
+            storage.broadcast,
+            totals,
+            draining,
+            subscribing=storage.subscribing,
+            streams_max=limits.streams_max,
         )
         proofs = ProofRoutes(self._checkpoints, storage.catalog, storage.disk.log, draining)
         api = Api(
@@ -87,6 +94,8 @@ class PrivateApi:
             topics=TopicRoutes(storage.catalog),
             revocations=RevocationRoutes(storage.control, self._clock, draining),
             proofs=proofs,
+            subscriptions=SubscriptionRoutes(storage.subscribing, draining),
+            channels=ChannelRoutes(storage.control),
             status=self._status,
             tracing=self._tracing,
         )
@@ -151,4 +160,7 @@ class PrivateApi:
             "lost_leaves": status.lost_leaves,
             **self._checkpoints.status(),
             "auto_create_topics": self._config.auto_create_topics,
+            "subscriptions": len(storage.subscribing),
+            "members": storage.subscribing.members,
+            "channels": len(storage.control.state.channels),
         }

@@ -6,6 +6,14 @@ from core_log.admission import NotAdmitted
 from core_log.checkpointer import UnknownCheckpoint
 from core_log.checkpointing import NoCheckpoint, TooManyWaiters
 from core_log.cosignatures import BadCosignature
+from core_log.channels import (
+    BadChannel,
+    ChannelChanged,
+    ChannelExists,
+    TooManyChannels,
+    UnknownChannel,
+)
+from core_log.cursor import TooManyRanges
 from core_log.intake import BadFrames
 from core_log.log_errors import Damaged, DiskFull, LogClosed, LogError, LogFailed, Overloaded
 from core_log.proof_routes import LeafLost, TooManyProofs
@@ -13,6 +21,15 @@ from core_log.query import BadQuery
 from core_log.request_body import BadJson, BodyTooLarge, TooManyRequestBytes
 from core_log.revocations import BadRevocation, TooManyRevocations
 from core_log.stream_route import TooManyStreams
+from core_log.subscriptions import (
+    BadSubscription,
+    NotDurable,
+    SubscriptionChanged,
+    SubscriptionExists,
+    TooManySubscriptions,
+    TopicMismatch,
+    UnknownSubscription,
+)
 from core_log.topic_log import UnknownPartition
 from core_log.topics import BadTopic, TooManyTopics, TopicChanged, TopicExists, UnknownTopic
 from core_log.tree import NoSuchLeaf, TreeRefused
@@ -31,6 +48,25 @@ TABLE: Final = ProblemTable(
         TopicExists: Problem(409, "topic_exists", "The topic exists with another definition"),
         TopicChanged: Problem(412, "topic_changed", "The topic has changed meanwhile"),
         TooManyTopics: Problem(409, "too_many_topics", "The limit on topics is reached"),
+        BadSubscription: Problem(400, "bad_subscription", "Not a legal subscription"),
+        UnknownSubscription: Problem(404, "unknown_subscription", "No such subscription"),
+        SubscriptionExists: Problem(
+            409, "subscription_exists", "The subscription exists with another definition"
+        ),
+        SubscriptionChanged: Problem(
+            412, "subscription_changed", "The subscription has changed meanwhile"
+        ),
+        TopicMismatch: Problem(409, "topic_mismatch", "The subscription is on another topic"),
+        NotDurable: Problem(409, "not_durable", "A memory topic stores nothing"),
+        TooManyRanges: Problem(409, "too_many_ranges", "Too many acknowledged ranges"),
+        TooManySubscriptions: Problem(
+            409, "too_many_subscriptions", "The limit on subscriptions is reached"
+        ),
+        BadChannel: Problem(400, "bad_channel", "Not a legal channel"),
+        UnknownChannel: Problem(404, "unknown_channel", "No such channel"),
+        ChannelExists: Problem(409, "channel_exists", "The channel exists with another definition"),
+        ChannelChanged: Problem(412, "channel_changed", "The channel has changed meanwhile"),
+        TooManyChannels: Problem(409, "too_many_channels", "The limit on channels is reached"),
         BadRevocation: Problem(400, "bad_revocation", "Not a revocation"),
         TooManyRevocations: Problem(
             409, "too_many_revocations", "The limit on revocations is reached"

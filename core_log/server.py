@@ -13,6 +13,7 @@ from aiohttp import web
 from core_log import intake
 from core_log.admission import Admission, admission_middleware
 from core_log.append import Appender
+from core_log.channel_routes import ChannelRoutes
 from core_log.problems import TABLE
 from core_log.proof_routes import ProofRoutes
 from core_log.query import Query
@@ -20,6 +21,7 @@ from core_log.reading import Reads, headers_of, parse_read
 from core_log.request_body import Bodies
 from core_log.revocation_routes import RevocationRoutes
 from core_log.stream_route import StreamRoute
+from core_log.subscription_routes import SubscriptionRoutes
 from core_log.topic_routes import TopicRoutes
 from core_log.wire import FRAMES_TYPE, cause_of, json_response
 from hosting.problems import error_middleware
@@ -39,6 +41,8 @@ class Api:
     topics: TopicRoutes
     revocations: RevocationRoutes
     proofs: ProofRoutes
+    subscriptions: SubscriptionRoutes
+    channels: ChannelRoutes
     status: Callable[[], Mapping[str, object]]
     tracing: Tracing
 
@@ -83,4 +87,6 @@ def make_app(api: Api, admission: Admission, draining: asyncio.Event) -> web.App
     api.topics.add_to(app)
     api.revocations.add_to(app)
     api.proofs.add_to(app)
+    api.subscriptions.add_to(app)
+    api.channels.add_to(app)
     return app

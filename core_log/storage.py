@@ -1,4 +1,4 @@
-"""The core's storage as a component: opens the control log and the main log, closes both.
+"""The core's storage as a component: opens the control log, the main log and that of cursors.
 
 What is above it (routes, timers) starts after it and stops before it.
 """
@@ -14,17 +14,20 @@ from core_log.clock import Clock
 from core_log.config import CoreConfig
 from core_log.control import ControlDamaged, ControlLog
 from core_log.control_state import BadRecord
+from core_log.cursor_log import CursorLog, CursorsDamaged
 from core_log.embedded import EmbeddedEngine
 from core_log.files import Files
 from core_log.log_errors import LogError
 from core_log.memory_topics import MemoryTopics
 from core_log.results import RecoveryReport
 from core_log.streams import Broadcast
+from core_log.subscribing import Subscribing
 from hosting.lifecycle import Readiness, StartError
 
 log = logging.getLogger("sidegate.core")
 
 CONTROL_FOLDER: Final = "control"
+CURSORS_FOLDER: Final = "cursors"
 
 
 class Storage:
@@ -37,6 +40,8 @@ class Storage:
     memory: MemoryTopics
     catalog: Catalog
     broadcast: Broadcast
+    cursors: CursorLog
+    subscribing: Subscribing
 
     def __init__(
         self,
@@ -50,13 +55,14 @@ class Storage:
         self._clock = clock
         self._files = files
         self._on_failure = on_failure
-        self._open: list[ControlLog | EmbeddedEngine] = []
+        self._open: list[ControlLog | EmbeddedEngine | CursorLog] = []
+        self._began = False
 
     async def start(self) -> None:
         """Open the logs, recover what there is, and make the system's topics."""
         try:
             await self._start()
-        except (LogError, ControlDamaged, BadRecord) as error:
+        except (LogError, ControlDamaged, CursorsDamaged, BadRecord) as error:
             await self.stop()
             raise StartError(f"the log in {self._config.data} can't be opened: {error}") from error
         except BaseException:
@@ -68,6 +74,9 @@ class Storage:
 
     async def stop(self) -> None:
         """Close the logs, the main one first; also the second where the first one fails."""
+        if self._began:
+            self.subscribing.close()
+        self._began = False
         async with AsyncExitStack() as stack:
             for each in self._open:
                 stack.push_async_callback(each.close)
@@ -75,7 +84,7 @@ class Storage:
 
     def readiness(self) -> Readiness:
         """Ready while batches can be appended."""
-        if len(self._open) < 2:
+        if not self._began:
             return Readiness(ready=False, detail={"state": "opening"})
         status = self.disk.status()
         return Readiness(
@@ -120,6 +129,17 @@ class Storage:
             clock=self._clock,
         )
         await self.catalog.prepare()
+        self.cursors = await CursorLog.open(
+            data / CURSORS_FOLDER,
+            on_failure=self._on_failure,
+            clock=self._clock,
+            files=self._files,
+        )
+        self._open.append(self.cursors)
+        self.subscribing = Subscribing(
+            self.control, self.catalog, self.cursors, self.broadcast, clock=self._clock
+        )
+        self._began = True
         _report(self.disk.log.recovery)
 
 

@@ -66,12 +66,13 @@ async def begin_at(log: TopicLog, request: Open) -> dict[int, int]:
     wanted = request.partitions
     chosen = range(log.topic.partitions) if wanted is None else wanted
     return {
-        partition: await _offset(log, log.check_partition(partition), request.start)
+        partition: await offset_at(log, log.check_partition(partition), request.start)
         for partition in chosen
     }
 
 
-async def _offset(log: TopicLog, partition: int, start: Start) -> int:
+async def offset_at(log: TopicLog, partition: int, start: Start) -> int:
+    """The offset of a place to begin in a partition."""
     extent = log.extent(partition)
     match start:
         case "earliest":
@@ -168,6 +169,7 @@ class Stream:
         if verdict is Verdict.SEND:
             self._pending.append(batch.frame)
             self._pending_bytes += length
+            self._gave(batch.partition, batch.base_offset + batch.count)
             return True
         if verdict is Verdict.LAG:
             self._totals.lags += 1
@@ -199,13 +201,19 @@ class Stream:
         try:
             result = await self._log.read(due.partition, due.offset, due.bytes_max)
         except Damaged as error:
-            text = stream_messages.gap(due.partition, due.offset, error.end, "damaged", str(error))
-            self._reader.took(due.partition, error.end, 0)
-            self._send_text(text)
+            if self._still_wanted(due):
+                self._reader.took(due.partition, error.end, 0)
+                self._tell_gap(due.partition, due.offset, error.end, "damaged", str(error))
             return
-        self._take(due, result)
+        if self._still_wanted(due):
+            self._take(due, result)
         # One turn for everybody else: a long replay from memory would never wait otherwise.
         await asyncio.sleep(0)
+
+    def _still_wanted(self, due: Due) -> bool:
+        """False where the reader has moved, or must not get anything, since this was due."""
+        position = self._reader.positions.get(due.partition)
+        return position == due.offset and not self._reader.stopped
 
     def _take(self, due: Due, result: ReadResult) -> None:
         if result.next_offset <= due.offset:
@@ -216,11 +224,18 @@ class Stream:
         if due.offset < extent.start:
             first = min(extent.start, result.next_offset)
             text = "retention has removed these messages, or a memory topic has forgotten them"
-            self._send_text(stream_messages.gap(due.partition, due.offset, first, "expired", text))
+            self._tell_gap(due.partition, due.offset, first, "expired", text)
         length = sum(map(len, result.frames))
         self._reader.took(due.partition, result.next_offset, length)
         if result.frames:
             self._send_frames(result.frames)
+            self._gave(due.partition, result.next_offset)
+
+    def _gave(self, partition: int, next_offset: int) -> None:
+        """Everything of a partition up to `next_offset` is on its way."""
+
+    def _tell_gap(self, partition: int, first: int, end: int, code: str, text: str) -> None:
+        self._send_text(stream_messages.gap(partition, first, end, code, text))
 
     async def _wait_for_room(self) -> None:
         if self._outlet.room:

@@ -10,11 +10,25 @@ from aiohttp import WSMsgType, web
 from core_log import stream_messages
 from core_log.catalog import Catalog
 from core_log.control_state import Cause
+from core_log.cursor import TooManyRanges
+from core_log.delivery import Delivery
 from core_log.log_errors import LogError
+from core_log.member_messages import MemberOpen, parse_first, parse_said
+from core_log.member_stream import MemberStream
 from core_log.outlet import WebSocketOutlet
 from core_log.stream import Stream, StreamEnded, StreamTotals, begin_at
-from core_log.stream_messages import BadMessage, Credit, Open, parse_message
+from core_log.stream_messages import BadMessage, Credit, Open, Token, parse_message
 from core_log.streams import Broadcast
+from core_log.subscribing import Subscribing
+from core_log.subscriptions import (
+    NotDurable,
+    Subscription,
+    SubscriptionError,
+    SubscriptionExists,
+    TooManySubscriptions,
+    TopicMismatch,
+    UnknownSubscription,
+)
 from core_log.topic_log import UnknownPartition
 from core_log.topics import Topic, TopicError, UnknownTopic
 from core_log.waiting import first_of
@@ -27,6 +41,16 @@ MESSAGE_BYTES_MAX: Final = 64 * 1024
 """A reader's text message: an `open` that names an offset for each of 1024 partitions fits."""
 CLOSE_S_MAX: Final = 1.0
 """A reader's time to answer a close; then the connection is cut."""
+
+SUBSCRIPTION_CODES: Final[dict[type[Exception], str]] = {
+    UnknownSubscription: "unknown_subscription",
+    SubscriptionExists: "subscription_exists",
+    NotDurable: "not_durable",
+    TopicMismatch: "topic_mismatch",
+    TooManySubscriptions: "too_many_subscriptions",
+    UnknownPartition: "unknown_partition",
+}
+"""How a stream ends whose subscription can't be opened."""
 
 _CLOSE_CODES: Final = {"draining": 1001, "bad_message": 1008, "internal": 1011}
 _NORMAL: Final = 1000
@@ -52,9 +76,11 @@ class StreamRoute:
         totals: StreamTotals,
         draining: asyncio.Event,
         *,
+        subscribing: Subscribing,
         streams_max: int,
     ) -> None:
         self._catalog = catalog
+        self._subscribing = subscribing
         self._broadcast = broadcast
         self._totals = totals
         self._draining = draining
@@ -92,21 +118,17 @@ class StreamRoute:
     ) -> StreamEnded:
         """Serve the stream until it ends, and say why. ReaderGone where nobody is left to hear."""
         try:
-            stream = await self._open(socket, outlet, cause)
-            self._streams[stream] = None
-            try:
-                stream.topic_changed(self._catalog.find(stream.topic))
-                stream.open()
-                await first_of(
-                    stream.run(), _listen(socket, stream), _until_draining(self._draining)
-                )
-            finally:
-                stream.close()
-                del self._streams[stream]
+            message = await _first_message(socket)
+            if isinstance(message, MemberOpen):
+                await self._serve_member(socket, outlet, message, cause)
+            else:
+                await self._serve_reader(socket, await self._open(outlet, message, cause))
         except StreamEnded as ended:
             return ended
         except BadMessage as error:
             return StreamEnded("bad_message", str(error))
+        except TooManyRanges as error:
+            return StreamEnded("too_many_ranges", str(error))
         except LogError as error:
             return StreamEnded(error.code, str(error))
         except (ReaderGone, ConnectionError):
@@ -117,16 +139,59 @@ class StreamRoute:
             return StreamEnded("internal", "the core's log has the cause; open the stream again")
         return StreamEnded("internal", "the stream ended without a reason")
 
-    async def _open(
-        self, socket: web.WebSocketResponse, outlet: WebSocketOutlet, cause: Cause
-    ) -> Stream:
+    async def _serve_reader(self, socket: web.WebSocketResponse, stream: Stream) -> None:
+        self._streams[stream] = None
         try:
-            async with asyncio.timeout(OPEN_S_MAX):
-                message = await _receive(socket)
-        except TimeoutError as error:
-            raise StreamEnded(
-                "bad_message", f"no `open` message came within {OPEN_S_MAX:.0f} s"
-            ) from error
+            stream.topic_changed(self._catalog.find(stream.topic))
+            stream.open()
+            await first_of(stream.run(), _listen(socket, stream), _until_draining(self._draining))
+        finally:
+            stream.close()
+            del self._streams[stream]
+
+    async def _serve_member(
+        self,
+        socket: web.WebSocketResponse,
+        outlet: WebSocketOutlet,
+        message: MemberOpen,
+        cause: Cause,
+    ) -> None:
+        delivery, stream = self._subscribing.join(
+            await self._subscription(message, cause),
+            message.member,
+            outlet,
+            self._totals,
+            credit=message.credit_bytes,
+        )
+        try:
+            await first_of(
+                stream.run(),
+                _listen_to_member(socket, delivery, stream),
+                _until_draining(self._draining),
+            )
+        finally:
+            stream.close()
+            if not self._draining.is_set():
+                # A core that stops is no member's failure: no attempt is counted.
+                self._subscribing.leave(delivery, stream)
+
+    async def _subscription(self, message: MemberOpen, cause: Cause) -> Subscription:
+        owner = message.owner or cause.principal
+        if owner is None:
+            raise BadMessage("owner: is missing, and nobody's name came with the request")
+        try:
+            if message.create is not None:
+                await self._subscribing.ensure(message.create, owner, cause)
+            return self._subscribing.get(owner, message.subscription, topic=message.topic)
+        except UnknownTopic as error:
+            raise StreamEnded("unknown_topic", str(error)) from error
+        except (TopicError, SubscriptionError, UnknownPartition) as error:
+            code = SUBSCRIPTION_CODES.get(type(error), "bad_message")
+            raise StreamEnded(code, str(error)) from error
+
+    async def _open(
+        self, outlet: WebSocketOutlet, message: Open | Credit | Token, cause: Cause
+    ) -> Stream:
         if not isinstance(message, Open):
             raise BadMessage("the first message must be `open`")
         try:
@@ -158,19 +223,35 @@ class StreamRoute:
 async def _listen(socket: web.WebSocketResponse, stream: Stream) -> None:
     """Take the reader's messages, for ever. Raises BadMessage or ReaderGone."""
     while True:
-        message = await _receive(socket)
+        message = parse_message(await _receive_text(socket))
         if isinstance(message, Credit):
             stream.grant(message.bytes)
         elif isinstance(message, Open):
             raise BadMessage("a stream is opened once; use another socket for another topic")
 
 
-async def _receive(
-    socket: web.WebSocketResponse,
-) -> stream_messages.Open | stream_messages.Credit | stream_messages.Token:
+async def _listen_to_member(
+    socket: web.WebSocketResponse, delivery: Delivery, stream: MemberStream
+) -> None:
+    """Take a member's messages, for ever. Raises BadMessage, TooManyRanges or ReaderGone."""
+    while True:
+        delivery.said(stream.session, parse_said(await _receive_text(socket)))
+
+
+async def _first_message(socket: web.WebSocketResponse) -> Open | MemberOpen | Credit | Token:
+    try:
+        async with asyncio.timeout(OPEN_S_MAX):
+            return parse_first(await _receive_text(socket))
+    except TimeoutError as error:
+        raise StreamEnded(
+            "bad_message", f"no `open` message came within {OPEN_S_MAX:.0f} s"
+        ) from error
+
+
+async def _receive_text(socket: web.WebSocketResponse) -> str:
     message = await socket.receive()
     if message.type is WSMsgType.TEXT:
-        return parse_message(message.data)
+        return str(message.data)
     if message.type is WSMsgType.BINARY:
         raise BadMessage("readers send text messages only")
     raise ReaderGone

@@ -47,15 +47,19 @@ class Due(NamedTuple):
 class Reader:
     """One stream's position in each of its partitions, and its credit in bytes.
 
+    While it is `stopped` it gives out nothing.
+
     Invariant: from where it began, every frame that exists below a partition's position has been
     handed out exactly once, in order. Credit above zero allows one more frame, so that it falls
     below zero by less than one frame. Not thread-safe.
     """
 
-    __slots__ = ("_behind", "_positions", "credit")
+    __slots__ = ("_behind", "_held", "_positions", "credit", "stopped")
 
     def __init__(self, positions: Mapping[int, int], credit: int) -> None:
         self.credit = credit
+        self.stopped = False
+        self._held: set[int] = set()
         self._positions = dict(positions)
         # Whose turn it is comes first. Everything begins behind: nothing has been read yet.
         self._behind = dict.fromkeys(self._positions)
@@ -76,6 +80,23 @@ class Reader:
             self._positions[partition] = offset
             self._behind[partition] = None
 
+    def drop_partition(self, partition: int) -> None:
+        """Follow a partition no more."""
+        self._positions.pop(partition, None)
+        self._behind.pop(partition, None)
+        self._held.discard(partition)
+
+    def hold(self, partition: int, *, held: bool) -> bool:
+        """Give out nothing of a partition while it is held; True where that is a change."""
+        if partition not in self._positions or (partition in self._held) is held:
+            return False
+        if held:
+            self._held.add(partition)
+            self._behind[partition] = None
+        else:
+            self._held.discard(partition)
+        return True
+
     def grant(self, credit: int) -> None:
         """Allow that many bytes more."""
         self.credit += credit
@@ -87,7 +108,7 @@ class Reader:
         position = self._positions.get(partition)
         if position is None or partition in self._behind or next_offset <= position:
             return Verdict.SKIP
-        if base_offset > position or self.credit <= 0 or not room:
+        if base_offset > position or self.credit <= 0 or self.stopped or not room:
             self._behind[partition] = None
             return Verdict.LAG
         self._positions[partition] = next_offset
@@ -96,9 +117,11 @@ class Reader:
 
     def due(self) -> Due | None:
         """What to read next, if anything may be sent and anything is behind."""
-        if self.credit <= 0:
+        if self.credit <= 0 or self.stopped:
             return None
         for partition in self._behind:
+            if partition in self._held:
+                continue
             limit = min(self.credit, READ_BYTES_MAX)
             return Due(partition, self._positions[partition], limit)
         return None

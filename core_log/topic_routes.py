@@ -1,21 +1,18 @@
 """`/v1/topics`: list, create, describe, alter, delete, and offsets by time."""
 
 import asyncio
-from typing import Final
 
 from aiohttp import web
 
 from core_log.catalog import Catalog
-from core_log.query import BadQuery, Query
+from core_log.query import Query
 from core_log.request_body import read_json
 from core_log.topic_json import parse_change, parse_definition, topic_json
 from core_log.topic_log import TopicLog
 from core_log.topics import BadTopic, Topic
-from core_log.wire import cause_of, json_response
+from core_log.wire import cause_of, if_version, json_response
 from log_format.errors import BadField
 from log_format.topic import check_any_topic
-
-_ETAG_DIGITS_MAX: Final = 16
 
 
 class TopicRoutes:
@@ -59,14 +56,14 @@ class TopicRoutes:
         """Change some fields. With `If-Match: "version"`, only that version."""
         change = parse_change(await read_json(request))
         topic = await self._catalog.alter(
-            _name_of(request), change, if_version=_if_version(request), cause=cause_of(request)
+            _name_of(request), change, if_version=if_version(request), cause=cause_of(request)
         )
         return self._answer(topic)
 
     async def delete(self, request: web.Request) -> web.Response:
         """End a topic. Its messages go with the cleaner's next rounds."""
         await self._catalog.delete(
-            _name_of(request), if_version=_if_version(request), cause=cause_of(request)
+            _name_of(request), if_version=if_version(request), cause=cause_of(request)
         )
         return web.Response(status=204)
 
@@ -114,14 +111,3 @@ def _name_of(request: web.Request) -> str:
         return check_any_topic(request.match_info["name"])
     except BadField as error:
         raise BadTopic(f"name: {str(error).removeprefix('topic: ')}") from error
-
-
-def _if_version(request: web.Request) -> int | None:
-    """The version that `If-Match` asks for. A version is a strong entity tag of digits."""
-    value = request.headers.get("If-Match")
-    if value is None or value == "*":
-        return None
-    digits = value.strip().strip('"')
-    if not (digits.isascii() and digits.isdigit() and len(digits) <= _ETAG_DIGITS_MAX):
-        raise BadQuery('If-Match: must be a topic\'s version in quotes, such as "17"')
-    return int(digits)

@@ -7,11 +7,16 @@ import orjson
 from aiohttp import web
 
 from core_log.control_state import Cause
+from core_log.query import BadQuery
 from log_format.limits import NAME_BYTES_MAX
 
 FRAMES_TYPE: Final = "application/vnd.sidegate.frames"
 PRINCIPAL_HEADER: Final = "Sidegate-Principal"
 DECISION_HEADER: Final = "Sidegate-Decision"
+TOPIC_HEADER: Final = "Sidegate-Topic"
+"""The topic about which a gatekeeper decided, where the path names something else."""
+
+_ETAG_DIGITS_MAX: Final = 16
 
 
 def json_response(
@@ -28,6 +33,17 @@ def cause_of(request: web.Request) -> Cause:
     return Cause(
         _name(request.headers.get(PRINCIPAL_HEADER)), _name(request.headers.get(DECISION_HEADER))
     )
+
+
+def if_version(request: web.Request) -> int | None:
+    """The version that `If-Match` asks for. A version is a strong entity tag of digits."""
+    value = request.headers.get("If-Match")
+    if value is None or value == "*":
+        return None
+    digits = value.strip().strip('"')
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= _ETAG_DIGITS_MAX):
+        raise BadQuery('If-Match: must be a version in quotes, such as "17"')
+    return int(digits)
 
 
 def _name(value: str | None) -> str | None:

@@ -13,9 +13,10 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 import uvloop
-from aiohttp import ClientSession, ClientWebSocketResponse, TCPConnector, UnixConnector
+from aiohttp import ClientSession, ClientWebSocketResponse, TCPConnector, UnixConnector, WSMsgType
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -347,6 +348,77 @@ async def core(start_core: StartCore) -> RunningCore:
     """A running core behind a Unix socket."""
     running: RunningCore = await start_core()
     return running
+
+
+@dataclass
+class MemberClient:
+    """A member of a subscription at its end of the socket."""
+
+    socket: ClientWebSocketResponse
+    opened: dict[str, Any]
+    tokens: dict[int, int] = field(default_factory=dict)
+
+    async def next(self) -> Any:
+        """The next message: bytes of a frame, or an object."""
+        async with asyncio.timeout(10):
+            message = await self.socket.receive()
+        if message.type is WSMsgType.BINARY:
+            return message.data
+        assert message.type is WSMsgType.TEXT, message
+        said = orjson.loads(message.data)
+        if said["type"] in ("assign", "lease"):
+            self.tokens[said["partition"]] = said.get("generation", said.get("lease"))
+        return said
+
+    async def until(self, kind: str) -> dict[str, Any]:
+        """The next message of one type; others are passed over, frames too."""
+        while True:
+            said = await self.next()
+            if isinstance(said, dict) and said["type"] == kind:
+                return said
+
+    async def frame(self) -> bytes:
+        """The next frame; text messages are passed over."""
+        while True:
+            said = await self.next()
+            if isinstance(said, bytes):
+                return said
+            assert said["type"] != "end", said
+
+    async def say(self, kind: str, **members: Any) -> None:
+        """Send a message."""
+        await self.socket.send_json({"type": kind, **members})
+
+    async def ack(
+        self, *ranges: tuple[int, int], partition: int = 0, mode: str = "ordered"
+    ) -> None:
+        """Acknowledge with what was assigned or leased last."""
+        name = "generation" if mode == "ordered" else "lease"
+        token = {name: self.tokens[partition]}
+        await self.say("ack", partition=partition, ranges=[list(r) for r in ranges], **token)
+
+    async def gone(self) -> None:
+        """Cut the connection without a word."""
+        assert self.socket._response.connection is not None
+        transport = self.socket._response.connection.transport
+        assert transport is not None
+        transport.abort()
+        await self.socket.close()
+
+
+@pytest.fixture
+def join() -> Callable[..., Any]:
+    """Opens a stream as a member of a subscription."""
+
+    async def join(
+        core: RunningCore, subscription: str = "mailer", member: str = "m", **more: Any
+    ) -> MemberClient:
+        message = {"credit_bytes": 10**8, "owner": "billing", "member": member, **more}
+        socket = await core.open_stream(subscription=subscription, **message)
+        opened = orjson.loads((await socket.receive()).data)
+        return MemberClient(socket, opened)
+
+    return join
 
 
 @pytest.fixture

@@ -60,7 +60,7 @@ async def test_many_acknowledgements_share_a_sync(open_log: Open) -> None:
         cursors.moved(key, lambda lows: told.append(len(lows)))
     await cursors.durable([])
     assert len(told) == 10_000
-    assert cursors.writes <= 2
+    assert cursors.batch <= 2
 
 
 async def test_changes_that_come_while_a_sync_runs_are_written_with_the_next(

@@ -8,10 +8,11 @@ import pytest
 
 from core_log.clock import SystemClock
 from core_log.config import CoreConfig, LogConfig
-from core_log.control import RECORDS_TOPIC, control_frame
+from core_log.control import RECORDS_TOPIC
 from core_log.embedded import EmbeddedEngine
 from core_log.files import OsFiles
 from core_log.options import LogOptions
+from core_log.records import record_frame
 from core_log.storage import Storage
 from hosting.lifecycle import StartError
 from hosting.units import Address
@@ -65,7 +66,7 @@ async def test_a_control_log_of_a_newer_version_keeps_the_core_from_starting(
 ) -> None:
     options = LogOptions(disk_reserve_bytes=0, require_provenance=False, check_sequences=False)
     engine = await EmbeddedEngine.open(tmp_path / "control", options, on_failure=lambda error: None)
-    await engine.append([control_frame(RECORDS_TOPIC, [b'{"record":"planet","at_us":1}'], 1)])
+    await engine.append([record_frame(RECORDS_TOPIC, [b'{"record":"planet","at_us":1}'], 1)])
     await engine.close()
     with pytest.raises(StartError, match="a newer version of Sidegate wrote it"):
         await make_storage(tmp_path).start()

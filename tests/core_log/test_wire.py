@@ -6,7 +6,19 @@ import orjson
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
-from core_log import intake, reading, stream, stream_route, topics
+from core_log import (
+    channels,
+    cursor,
+    intake,
+    member_messages,
+    members,
+    names,
+    reading,
+    stream,
+    stream_route,
+    subscriptions,
+    topics,
+)
 from core_log.control_state import Cause
 from core_log.problems import TABLE
 from core_log.revocations import REVOCATIONS_MAX
@@ -48,6 +60,11 @@ def test_the_page_names_every_problem(code: str) -> None:
     assert f"`{code}`" in PAGE
 
 
+@pytest.mark.parametrize("code", sorted(stream_route.SUBSCRIPTION_CODES.values()))
+def test_the_page_names_every_reason_to_end_a_members_stream(code: str) -> None:
+    assert f"`{code}`" in PAGE
+
+
 @pytest.mark.parametrize("code", sorted(intake.CODES - ENGINE_ONLY))
 def test_the_page_names_every_reason_to_refuse_a_frame(code: str) -> None:
     assert f"`{code}`" in PAGE
@@ -66,6 +83,24 @@ def test_the_page_names_every_reason_to_refuse_a_frame(code: str) -> None:
         f"1 to {topics.PARTITIONS_MAX}",
         f"{topics.TOPICS_MAX:,}",
         f"{REVOCATIONS_MAX:,}",
+        (
+            f"at most {subscriptions.OWNER_SUBSCRIPTIONS_MAX:,} subscriptions, a\ncore "
+            f"{subscriptions.SUBSCRIPTIONS_MAX:,}"
+        ),
+        (
+            f"{subscriptions.LEASE_MS_MIN:,} to {subscriptions.LEASE_MS_MAX:,}, default "
+            f"{subscriptions.LEASE_MS:,}"
+        ),
+        f"at most {subscriptions.SETTINGS_BYTES_MAX // 1024} KiB of JSON",
+        f"An owner has at most {channels.OWNER_CHANNELS_MAX:,}, a core\n{channels.CHANNELS_MAX:,}",
+        f"({members.MEMBERS_MAX:,} a subscription)",
+        f"at most {members.IN_FLIGHT_MAX:,} messages in flight",
+        f"at most {cursor.RANGES_MAX:,} acknowledged ranges: at {cursor.RANGES_SLOW:,}",
+        f"{cursor.ATTEMPTS_MAX:,} messages per partition have attempts",
+        f"At most {member_messages.RANGES_MAX:,} ranges in a message",
+        f"(0 to {member_messages.DELAY_MS_MAX:,})",
+        f"`{names.NAME_TEXT}`",
+        f"`{names.MEMBER_TEXT}`",
     ],
 )
 def test_the_page_has_the_limits_that_hold(limit: str) -> None:
