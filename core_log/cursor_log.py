@@ -14,7 +14,7 @@ May import the engine and the cursor; must never know of members or streams.
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +22,7 @@ import orjson
 
 from core_log.clock import Clock, SystemClock
 from core_log.cursor import Change, Cursor, Place
+from core_log.cursor_records import Key, cursor_records, parse_change
 from core_log.embedded import EmbeddedEngine
 from core_log.files import Files, OsFiles, replace_file
 from core_log.log_errors import DiskFull, LogError
@@ -39,7 +40,6 @@ GROWTH_FACTOR: Final = 4
 """Or so many times a snapshot's own length, so that all snapshots together write little."""
 FRAME_BYTES: Final = MIB
 """Records of one frame, far below the format's limit on a body."""
-CURSORS_PER_RECORD: Final = 256
 RETRY_S: Final = 1.0
 """How long a full disk is left alone."""
 
@@ -54,8 +54,6 @@ OPTIONS: Final = LogOptions(
     check_sequences=False,
 )
 
-Key = tuple[int, int]
-"""A subscription's id and a partition."""
 Written = Callable[[Mapping[Key, int]], None]
 """Is told of the low marks that were just made durable."""
 
@@ -88,6 +86,7 @@ class CursorLog:
         self._cursors: dict[Key, Cursor] = {}
         self._changed: dict[Key, None] = {}
         self._waiting: list[Written] = []
+        self._gone = (0, 0)
         self._work = asyncio.Event()
         self._closing = False
         self._engine: EmbeddedEngine
@@ -175,8 +174,21 @@ class CursorLog:
 
     def _drop(self, gone: Callable[[Key], bool]) -> None:
         for key in [key for key in self._cursors if gone(key)]:
-            del self._cursors[key]
+            cursor = self._cursors.pop(key)
+            self._gone = self._gone[0] + cursor.redelivered, self._gone[1] + cursor.expired
             self._changed.pop(key, None)
+
+    def totals(self) -> tuple[int, int]:
+        """Messages given again, and expired, of all subscriptions and of those gone in this run."""
+        cursors = self._cursors.values()
+        return (
+            self._gone[0] + sum(each.redelivered for each in cursors),
+            self._gone[1] + sum(each.expired for each in cursors),
+        )
+
+    def find(self, key: Key) -> Cursor | None:
+        """A cursor that was used before."""
+        return self._cursors.get(key)
 
     async def close(self) -> None:
         """Write what waits, and close the files."""
@@ -204,6 +216,10 @@ class CursorLog:
                     # The log has told the service, which is about to end.
                     log.exception("cursors can't be written")
                     return
+                except OSError as error:
+                    # The folders beside the log: to go on could only hide what is wrong.
+                    self._on_failure(error)
+                    raise
 
     async def _write(self) -> None:
         keys, self._changed = self._changed, {}
@@ -231,7 +247,7 @@ class CursorLog:
             now_us = self._clock.now_us()
             frames = [
                 record_frame(TOPIC, chunk, now_us)
-                for chunk in chunks(_records(changes), FRAME_BYTES)
+                for chunk in chunks(cursor_records(changes), FRAME_BYTES)
             ]
             await append_records(self._engine, *frames)
 
@@ -260,7 +276,7 @@ class CursorLog:
             run = orjson.dumps({"record": "run", "run": self.run})
             await append_records(engine, record_frame(TOPIC, [run], now_us))
             whole = [(key, cursor.place) for key, cursor in self._cursors.items()]
-            for chunk in chunks(_records(whole), FRAME_BYTES):
+            for chunk in chunks(cursor_records(whole), FRAME_BYTES):
                 await append_records(engine, record_frame(TOPIC, chunk, now_us))
             await asyncio.to_thread(
                 replace_file, self._files, self._directory / CURRENT_NAME, [target.encode()]
@@ -340,44 +356,8 @@ class CursorLog:
             raise TypeError("`cursors` must be a list")
         for each in moved:
             key = int(each["id"]), int(each["partition"])
-            change = _change(each)
+            change = parse_change(each)
             if isinstance(change, Place):
                 self._cursors[key] = Cursor(change)
             elif key in self._cursors:
                 self._cursors[key].replay(change)
-
-
-def _records(changes: Iterable[tuple[Key, Change | Place]]) -> Iterator[bytes]:
-    listed = list(changes)
-    for first in range(0, len(listed), CURSORS_PER_RECORD):
-        moved = [_shown(*each) for each in listed[first : first + CURSORS_PER_RECORD]]
-        yield orjson.dumps({"record": "cursors", "cursors": moved})
-
-
-def _shown(key: Key, change: Change | Place) -> dict[str, object]:
-    shown: dict[str, object] = {"id": key[0], "partition": key[1], "acked": change.acked}
-    if isinstance(change, Place):
-        shown["low"] = change.low
-    if change.attempts is not None:
-        shown["attempts"] = {str(offset): count for offset, count in change.attempts.items()}
-    return shown | {"redelivered": change.redelivered, "expired": change.expired}
-
-
-def _change(shown: Mapping[str, object]) -> Change | Place:
-    acked = tuple((int(first), int(last)) for first, last in _listed(shown["acked"]))
-    attempts = None
-    if "attempts" in shown:
-        given = shown["attempts"]
-        if not isinstance(given, dict):
-            raise TypeError("`attempts` must be an object")
-        attempts = {int(offset): int(count) for offset, count in given.items()}
-    redelivered, expired = int(str(shown["redelivered"])), int(str(shown["expired"]))
-    if "low" in shown:
-        return Place(int(str(shown["low"])), acked, attempts or {}, redelivered, expired)
-    return Change(acked, attempts, redelivered, expired)
-
-
-def _listed(value: object) -> list[list[int]]:
-    if not isinstance(value, list):
-        raise TypeError("`acked` must be a list")
-    return value

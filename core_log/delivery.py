@@ -10,7 +10,8 @@ from functools import partial
 
 from core_log import member_messages
 from core_log.cursor import Cursor, Range
-from core_log.cursor_log import CursorLog, Key
+from core_log.cursor_log import CursorLog
+from core_log.cursor_records import Key
 from core_log.fcfs import Fcfs
 from core_log.handing import (
     Assign,

@@ -73,7 +73,7 @@ class LogOptions:
     """Keep producers' sequences. Off where one process alone writes and needs no numbering."""
 
     tree: bool = True
-    """Keep the Merkle tree over all leaves. Off for the control log, which nobody proves by."""
+    """Keep the Merkle tree over all leaves. Off for the core's own logs, which nobody proves by."""
 
     def __post_init__(self) -> None:
         if not MIB // 256 <= self.segment_bytes <= 2048 * MIB:

@@ -22,6 +22,7 @@ from core_log.server import Api, make_app
 from core_log.storage import Storage
 from core_log.stream import StreamTotals
 from core_log.stream_route import StreamRoute
+from core_log.subscription_metrics import SubscriptionCollector
 from core_log.subscription_routes import SubscriptionRoutes
 from core_log.topic_routes import TopicRoutes
 from core_log.tree_metrics import TreeCollector
@@ -115,6 +116,7 @@ class PrivateApi:
         await site.start()
         self._site, self._appender, self._proofs = site, appender, proofs
         storage.disk.tail(self._metrics.count_group)
+        self._metrics.registry.register(SubscriptionCollector(storage.subscribing, storage.cursors))
         self._metrics.registry.register(
             CoreCollector(
                 storage.disk.status,

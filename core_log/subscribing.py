@@ -83,6 +83,23 @@ class Subscribing:
         """Members of all subscriptions."""
         return sum(len(each.streams) for each in self._deliveries.values())
 
+    @property
+    def in_flight(self) -> int:
+        """Messages in the hands of all members."""
+        return sum(
+            member.in_flight for each in self._deliveries.values() for member in each.group.members
+        )
+
+    def lag(self, subscription: Subscription) -> int:
+        """How many messages a subscription has not acknowledged."""
+        topic_log = self._log_of(subscription)
+        lag = 0
+        for extent in topic_log.extents():
+            cursor = self._cursors.find((subscription.id, extent.partition))
+            low = subscription.low(extent.partition, topic_log.topic)
+            lag += max(0, extent.end - low) if cursor is None else cursor.open_below(extent.end)
+        return lag
+
     # Looking.
 
     def find(self, owner: str, name: str) -> Subscription | None:
