@@ -9,8 +9,8 @@ from typing import Final
 
 from core_log.admission import Admission
 from core_log.append import Appender
-from core_log.checkpointing import Checkpointing
 from core_log.channel_routes import ChannelRoutes
+from core_log.checkpointing import Checkpointing
 from core_log.clock import Clock
 from core_log.config import CoreConfig
 from core_log.metrics import CoreCollector, CoreMetrics

@@ -3,9 +3,6 @@
 from typing import Final
 
 from core_log.admission import NotAdmitted
-from core_log.checkpointer import UnknownCheckpoint
-from core_log.checkpointing import NoCheckpoint, TooManyWaiters
-from core_log.cosignatures import BadCosignature
 from core_log.channels import (
     BadChannel,
     ChannelChanged,
@@ -13,6 +10,9 @@ from core_log.channels import (
     TooManyChannels,
     UnknownChannel,
 )
+from core_log.checkpointer import UnknownCheckpoint
+from core_log.checkpointing import NoCheckpoint, TooManyWaiters
+from core_log.cosignatures import BadCosignature
 from core_log.cursor import TooManyRanges
 from core_log.intake import BadFrames
 from core_log.log_errors import Damaged, DiskFull, LogClosed, LogError, LogFailed, Overloaded
