@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from core_log.log import Log
+from log_format.tree import root_of
 
 LANES = 4
 IN_FLIGHT = 8
@@ -25,14 +26,21 @@ OPTIONS = (
 WRITER = f"""
 import os, sys, threading
 from pathlib import Path
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from core_log.checkpointer import Checkpointer
+from core_log.clock import SystemClock
+from core_log.files import OsFiles
 from core_log.log import Log
 from core_log.options import LogOptions, Retention
+from core_log.signing import LocalSigner
+from log_format.checkpoint_note import log_origin
 from log_format.body import encode_body
 from log_format.frame import decode_frame, encode_frame
 from log_format.parts import Producer
 
 log = Log.open(Path(sys.argv[1]), {OPTIONS})
 assert not log.recovery.quarantined and not log.recovery.lost, log.recovery
+assert log.tree.refusal is None, log.tree.refusal
 gate = threading.Semaphore({IN_FLIGHT})
 
 def send(lane, sequence, repeated):
@@ -59,7 +67,20 @@ def clean():
     while True:
         log.clean({{"t1": Retention(bytes=150_000)}}, 1)
 
+key = Ed25519PrivateKey.from_private_bytes(bytes(32))
+signer = LocalSigner(key, log_origin(log.log_id))
+checkpoints = Checkpointer(log, log.tree, OsFiles(), Path(sys.argv[1]), signer, SystemClock())
+checkpoints.open()
+
+def sign():
+    while True:
+        if checkpoints.turn():
+            os.write(1, b"signed %d %s\\n" % (
+                checkpoints.newest.size, checkpoints.newest.head.root.hex().encode()
+            ))
+
 threading.Thread(target=clean, daemon=True).start()
+threading.Thread(target=sign, daemon=True).start()
 while True:
     for lane in range({LANES}):
         send(lane, following[lane], repeated=False)
@@ -67,9 +88,23 @@ while True:
 """
 
 
-def run_and_kill(folder: Path, random: Random) -> dict[tuple[int, int], int]:
-    """Let a writer run for a while, then kill it; what it was told, by lane and sequence."""
+def run_and_kill(
+    folder: Path, random: Random, signed: dict[int, str]
+) -> dict[tuple[int, int], int]:
+    """Let a writer run for a while, then kill it; what it was told, by lane and sequence.
+
+    What it has signed is added to `signed`: root by size.
+    """
     acknowledged = {}
+
+    def note(line: bytes) -> None:
+        if line.startswith(b"signed"):
+            _, size, root = line.decode().split()
+            assert signed.setdefault(int(size), root) == root
+        else:
+            lane, sequence, offset = map(int, line.split())
+            acknowledged[lane, sequence] = offset
+
     with subprocess.Popen(
         [sys.executable, "-P", "-c", WRITER, str(folder)],
         stdin=subprocess.DEVNULL,
@@ -80,23 +115,22 @@ def run_and_kill(folder: Path, random: Random) -> dict[tuple[int, int], int]:
             line = writer.stdout.readline()
             if not line:
                 break
-            lane, sequence, offset = map(int, line.split())
-            acknowledged[lane, sequence] = offset
+            note(line)
         writer.send_signal(signal.SIGKILL)
         rest, errors = writer.communicate()
         assert writer.returncode == -signal.SIGKILL, errors.decode()
         for line in rest.splitlines(keepends=True):
             if line.endswith(b"\n"):
-                lane, sequence, offset = map(int, line.split())
-                acknowledged[lane, sequence] = offset
+                note(line)
     return acknowledged
 
 
 def kill_again_and_again(kit: Any, folder: Path, seed: int, kills: int) -> None:
     random = Random(seed)
     acknowledged: dict[tuple[int, int], int] = {}
+    signed: dict[int, str] = {}
     for _ in range(kills):
-        for key, offset in run_and_kill(folder, random).items():
+        for key, offset in run_and_kill(folder, random, signed).items():
             assert acknowledged.setdefault(key, offset) == offset, "a repeat got another offset"
     log = Log.open(folder, kit.options(require_provenance=False, segment_bytes=200_000))
     following = dict.fromkeys(range(LANES), -1)
@@ -111,13 +145,21 @@ def kill_again_and_again(kit: Any, folder: Path, seed: int, kills: int) -> None:
             if topic == f"t{lane % 2}" and offset >= start:
                 assert found[offset].startswith(b"%d:%d" % (lane, sequence)), "lost"
         assert (topic == "t0") == (start == 0)
+    tree = log.tree
+    assert tree is not None
+    assert tree.refusal is None
+    assert tree.root(tree.size) == root_of(
+        each for each in tree.leaves.hashes(0, tree.size) if each is not None
+    )
+    assert {size: tree.root(size).hex() for size in signed} == signed, "what was signed has changed"
     log.close()
     assert len(acknowledged) > kills
+    assert len(signed) >= kills // 2
 
 
 @pytest.mark.timeout(120)
 def test_a_killed_writer_loses_nothing(kit: Any, tmp_path: Path, seed: int) -> None:
-    kill_again_and_again(kit, tmp_path, seed, kills=15)
+    kill_again_and_again(kit, tmp_path, seed, kills=10)
 
 
 @pytest.mark.long
