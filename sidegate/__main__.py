@@ -39,6 +39,9 @@ COMMANDS = {
         "sidegate.commands.public_key:public_key",
         "Print the public key of a core or gatekeeper, as one line.",
     ),
+    "audit": Entry(
+        "sidegate.commands.audit:audit", "Audit the log with Spark, and write a report."
+    ),
     "topics": Entry(
         "sidegate.commands.topics:topics", "List, create, describe, alter and delete topics."
     ),

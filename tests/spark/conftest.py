@@ -45,18 +45,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session = make_session(
         cores="2",
         memory="768m",
-        # A short life: start fast rather than run fast.
-        java_options="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto",
+        quick=True,
         scratch=tmp_path_factory.mktemp("spark"),
-        settings={
-            "spark.sql.shuffle.partitions": "1",
-            "spark.default.parallelism": "2",
-            # Of a few rows each, queries take longer to compile than to run.
-            "spark.sql.codegen.wholeStage": "false",
-            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-            "spark.sql.adaptive.enabled": "false",
-            "spark.shuffle.compress": "false",
-        },
+        settings={"spark.sql.shuffle.partitions": "1", "spark.default.parallelism": "2"},
     )
     yield session
     session.stop()

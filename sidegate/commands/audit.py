@@ -1,0 +1,192 @@
+"""`sidegate audit`: what an auditor asks of a log, answered with Spark.
+
+Exit codes: 0 the log is sound, 1 there are findings of completeness or integrity, 2 the audit could
+not run. Imports Spark only when a command runs: it is an extra that most installations lack.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sidegate.commands.options import CouldNotRun, state_option
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+    from spark.report.result import Result
+
+FINDINGS_SHOWN_MAX = 20
+"""More than a screen of findings hides the first one; the report has them all."""
+REPORT_FOLDER = "audit"
+INSTALL = "run `make audit` once, or `pip install 'sidegate[audit]'`"
+
+
+@click.group("audit")
+def audit() -> None:
+    """Audit the log with Spark: is it complete, unchanged, and who did what?"""
+
+
+class Since(click.ParamType):  # type: ignore[type-arg,unused-ignore]
+    """A time such as 2026-01-31T12:00:00Z, or a span such as 90d or 24h before now."""
+
+    name = "time"
+    units = {"d": "days", "h": "hours", "m": "minutes"}  # noqa: RUF012
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> str:  # noqa: ARG002
+        text = str(value)
+        if text[-1:] in self.units and text[:-1].isdigit():
+            span = timedelta(**{self.units[text[-1]]: int(text[:-1])})
+            return (datetime.now(UTC) - span).isoformat(timespec="seconds")
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            self.fail(f"{text!r} is neither a time such as 2026-01-31 nor a span such as 30d")
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).isoformat()
+
+
+_file = click.Path(path_type=Path, dir_okay=False, exists=True)
+
+
+@audit.command()
+@state_option
+@click.option("--log", "log_path", type=click.Path(path_type=Path), help="A log's own folder.")
+@click.option("--since", type=Since(), help="Only what was appended since: a time, or 30d, 24h.")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder to write to.  [STATE/audit]")
+@click.option("--checkpoint", multiple=True, type=_file, help="A checkpoint from elsewhere.")
+@click.option("--core-key", type=_file, help="The core's public key.  [STATE/core.pub]")
+@click.option("--gatekeeper-key", multiple=True, type=_file, help="A gatekeeper's public key.")
+@click.option("--policy", type=_file, help="The policy to look for unused grants in.")
+@click.option("--window", type=click.IntRange(1), default=30, show_default=True, help="Days.")
+@click.option("--ocsf", is_flag=True, help="Also write OCSF API Activity events to OUT/ocsf.")
+@click.option("--cores", type=click.IntRange(1), help="Cores to use.  [default: all]")
+@click.option("--memory", default="2g", show_default=True, help="Memory of Spark's driver.")
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+def report(
+    folder: Path, log_path: Path | None, out: Path | None, *, as_json: bool, **chosen: Any
+) -> None:
+    """Check the log and write a report: one HTML page, and the same as JSON and Parquet.
+
+    Exits 0 if the log is sound, 1 with findings, 2 if the audit could not run. A denial is no
+    finding. The mesh may be running or stopped; nothing is written to its log.
+    """
+    from sidegate.audit_terminal import Steps
+
+    target = out or (folder if log_path is None else Path()) / REPORT_FOLDER
+    steps = Steps()
+    with _could_not_run(), tempfile.TemporaryDirectory(prefix="sidegate-audit-") as scratch:
+        result = _make(log_path or folder, target, Path(scratch), steps, chosen)
+    steps.end()
+    if as_json:
+        click.echo((target / "report.json").read_text())
+    else:
+        _print(result, target)
+    sys.exit(result.exit_code)
+
+
+def _make(path: Path, target: Path, scratch: Path, steps: Any, chosen: dict[str, Any]) -> Result:
+    from spark.log_folder import segments_of
+    from spark.report.gather import gather
+    from spark.report.inputs import find_inputs
+    from spark.report.writing import DOCUMENT, write_report
+    from spark.task_progress import TaskProgress
+
+    inputs = find_inputs(
+        path,
+        since=chosen["since"],
+        checkpoints=chosen["checkpoint"],
+        core_key=chosen["core_key"],
+        gatekeeper_keys=chosen["gatekeeper_key"],
+        policy=chosen["policy"],
+        previous=target / DOCUMENT,
+        window_days=chosen["window"],
+    )
+    steps.begin("Starting Spark")
+    size = sum(segment.size for segment in segments_of(inputs.log))
+    with _session(chosen, scratch, size) as session, TaskProgress(session, steps.tasks):
+        result, rows = gather(session, inputs, scratch, steps.begin)
+        steps.begin("Writing the report")
+        write_report(result, target)
+        if chosen["ocsf"]:
+            from importlib.metadata import version
+
+            from spark.report.ocsf import ocsf_events
+
+            events = ocsf_events(rows.batches, rows.decisions, version("sidegate"))
+            events.coalesce(1).write.mode("overwrite").json(str(target / "ocsf"))
+        return result
+
+
+@contextmanager
+def _session(chosen: dict[str, Any], scratch: Path, log_bytes: int) -> Iterator[SparkSession]:
+    from spark.session import QUICK_BYTES_MAX, make_session
+
+    session = make_session(
+        cores=str(chosen["cores"] or "*"),
+        memory=chosen["memory"],
+        scratch=scratch,
+        quick=log_bytes <= QUICK_BYTES_MAX,
+    )
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+@contextmanager
+def _could_not_run() -> Iterator[None]:
+    """Whatever keeps the audit from running ends it with exit code 2 and a sentence."""
+    try:
+        import pyspark.errors
+    except ImportError as error:
+        raise CouldNotRun(f"the audit needs Spark ({error}): {INSTALL}") from error
+    from spark.checkpoints import BadKey
+    from spark.grants import BadPolicy
+    from spark.java import NoJava
+    from spark.log_folder import NoLog
+    from spark.options import BadOptions
+    from spark.session import SparkFailed
+
+    try:
+        yield
+    except (BadKey, BadPolicy, NoJava, NoLog, BadOptions, SparkFailed, OSError) as error:
+        raise CouldNotRun(f"the audit could not run: {error}") from error
+    except pyspark.errors.PySparkException as error:
+        first = str(error).strip().splitlines()[:3]
+        raise CouldNotRun(f"the audit could not run: {' '.join(first)}") from error
+
+
+def _print(result: Result, target: Path) -> None:
+    from spark.report.writing import PAGE
+
+    numbers = result.numbers
+    click.echo(
+        f"{numbers['messages']} messages in {numbers['batches']} batches, {numbers['topics']}"
+        f" topics, {numbers['principals']} principals"
+    )
+    click.secho(result.verdict, fg="red" if result.findings else "green")
+    for row in result.tables["findings"].rows[:FINDINGS_SHOWN_MAX]:
+        click.echo(f"  {finding_line(row)}")
+    if result.findings > FINDINGS_SHOWN_MAX:
+        click.echo(f"  … {result.findings - FINDINGS_SHOWN_MAX} more are in the report")
+    click.echo(f"Report: {target / PAGE}")
+
+
+def finding_line(row: dict[str, Any]) -> str:
+    """A finding in one line: what, where, and in words."""
+    place = []
+    if row["topic"] is not None:
+        place.append(f"{row['topic']}/{row['partition']}")
+    if row["first_offset"] is not None:
+        place.append(f"offsets {row['first_offset']} to {row['last_offset']}")
+    if row["file"] is not None:
+        place.append(f"{row['file']} at byte {row['position']}")
+    return f"{row['kind']}: {', '.join(place) or 'the log'}: {row['text']}"
