@@ -32,7 +32,10 @@ INSTALL = "run `make audit` once, or `pip install 'sidegate[audit]'`"
 
 @click.group("audit")
 def audit() -> None:
-    """Audit the log with Spark: is it complete, unchanged, and who did what?"""
+    """Audit the log with Spark, and write a report.
+
+    Is it complete and unchanged, who did what, and was it allowed?
+    """
 
 
 class Since(click.ParamType):  # type: ignore[type-arg,unused-ignore]
