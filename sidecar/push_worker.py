@@ -300,6 +300,11 @@ class PushWorker:
         except (SecretUnusable, SidecarError) as error:
             # Nothing was sent: it is this sidecar that has to be put right.
             verdict = Verdict(delivered=False, reached=False, error=str(error))
+        except Exception as error:
+            # A defect of ours over one message must not hold up the others behind it.
+            log.exception("delivery failed", extra={"fields": {"subscription": plan.name}})
+            reason = f"internal error: {type(error).__name__}"
+            verdict = Verdict(delivered=False, reached=True, error=reason)
         now_us = time.time_ns() // 1000
         gone = parcel.state is State.GONE
         chance = random.random()  # noqa: S311 - jitter

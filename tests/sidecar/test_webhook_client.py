@@ -8,10 +8,10 @@ import tracemalloc
 import pytest
 from aiohttp import web
 
-from sidecar import webhook_client
 from sidecar.destination import DestinationGuard, is_this_machines, parse_target
 from sidecar.errors import ForbiddenDestination
-from sidecar.webhook_client import WebhookClient, judge
+from sidecar.webhook_client import WebhookClient
+from sidecar.webhook_connection import BODY_S_MAX
 
 
 def guard(*allow, ports=(), endpoints=()):
@@ -137,7 +137,7 @@ async def test_an_app_that_drips_its_body_is_judged_by_its_status(client):
         began = time.monotonic()
         verdict = await send(client, app.url)
     assert verdict.delivered
-    assert time.monotonic() - began < webhook_client.BODY_S_MAX + 3
+    assert time.monotonic() - began < BODY_S_MAX + 3
 
 
 @pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 2", b"nonsense\r\n\r\n", b"\x16\x03\x01\x00"])
@@ -221,9 +221,33 @@ async def test_before_its_start_and_after_its_stop_nothing_is_sent():
     assert not (await send(client, "http://127.0.0.1:1/")).reached
 
 
-def test_only_a_busy_answer_with_retry_after_speaks_for_all():
-    assert judge(429, "7", 0).hold_all
-    assert judge(503, "7", 0).hold_all
-    assert not judge(503, None, 0).hold_all
-    assert not judge(500, "7", 0).hold_all
-    assert judge(500, "7", 0).retry_after_s == 7.0
+async def test_connections_are_kept_and_closed_when_idle(client, hook):
+    for _ in range(3):
+        assert (await send(client, hook.url)).delivered
+    ports = {request.transport.get_extra_info("peername") for request, _ in hook.seen[-1:]}
+    assert len(client._idle) == 1
+    (idle,) = client._idle.values()
+    assert len(idle) == len(ports) == 1
+    idle[0].idle_since -= 60
+    client._sweep()
+    assert not client._idle
+
+
+async def test_no_header_can_smuggle_another(client, hook):
+    with pytest.raises(ValueError, match="line end"):
+        await client.post(parse_target(hook.url), "POST", {"X": "a\r\nY: b"}, b"", 1.0)
+    assert not hook.seen
+
+
+async def test_https_is_verified_by_the_name_that_was_asked_for(mesh):
+    import ssl
+
+    gatekeeper = mesh.gatekeeper.listening
+    trusting = ssl.create_default_context(cafile=mesh.authority.ca)
+    trusting.load_cert_chain(mesh.folder / "app.pem", mesh.folder / "app.key")
+    for context, reached in ((trusting, True), (None, False)):
+        client = WebhookClient(guard(), connections_max=1, context=context)
+        await client.start()
+        verdict = await send(client, f"https://localhost:{gatekeeper.port}/v1/append")
+        assert (verdict.reached, verdict.status) == ((True, 401) if reached else (False, None))
+        await client.stop()
