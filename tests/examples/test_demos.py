@@ -84,3 +84,18 @@ def test_a_denial_is_explained_and_solved(start_mesh: Callable[..., Any], tmp_pa
     assert '"code": "denied"' in before
     assert "DENIED: warehouse may not publish on stock" in explained
     assert '"durability":"committed"' in after
+
+
+def test_the_order_shop_loses_no_mail_though_its_worker_is_killed(mesh: Any, topic: str) -> None:
+    said = run(
+        sys.executable, "examples/order_shop/demo.py", SIDEGATE_URL=mesh.url, SHOP_PREFIX=topic
+    )
+    expected = shown("order_shop")
+    assert re.sub(r"after \d+ mails", "after … mails", said).splitlines() == expected
+
+
+def test_a_webhook_is_called_once_for_each_message_though_registered_twice(
+    mesh: Any, topic: str
+) -> None:
+    said = run(sys.executable, "examples/webhook/observer.py", topic, SIDEGATE_URL=mesh.url)
+    assert said.replace(topic, "weather").splitlines() == shown("webhook")
