@@ -163,10 +163,23 @@ def lay_out(folder: Path) -> dict[str, list[str]]:
     return commands
 
 
+def write_public_key(network: Network, folder: Path) -> None:
+    """What the service `public-key` does."""
+    config = str(folder / "core" / "etc" / "core.yaml")
+    done = network.run(sys.executable, "-m", "sidegate", "public-key", "core", "--config", config)
+    assert done.returncode == 0, done.stderr
+    (folder / "identity" / "core.pub").write_text(done.stdout)
+    line = SERVICES["public-key"]["entrypoint"][-1]
+    assert line == "sidegate public-key core --config /etc/sidegate/core.yaml > /identity/core.pub"
+
+
 def test_an_order_of_the_shop_reaches_the_mailer_and_nobody_else_may_publish_one(
     network: Network, tmp_path: Path
 ) -> None:
     for service, command in lay_out(tmp_path).items():
+        if service == "gatekeeper":
+            network.wait_until_ready("http://core:7444")
+            write_public_key(network, tmp_path)
         environ = {}
         if service == "mailer-sidecar":
             # In compose each sidecar has a localhost of its own.
