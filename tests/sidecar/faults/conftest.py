@@ -26,6 +26,10 @@ PAUSE_S = 0.002
 """Between two messages of a worker: the machine belongs to the sidecar, too."""
 LINES = 50
 """Messages of one request of lines."""
+PATIENCE_MS = 300
+"""How long a publish waits at first: short, so that answers in doubt are met too. It doubles until
+one gets through, so that no machine is too slow."""
+PATIENCE_MS_MAX = 60_000
 TAKEN = (200, 202)
 NEVER_SENT = 503
 IN_DOUBT = 504
@@ -159,7 +163,11 @@ class SidecarProcess:
 
 @dataclass
 class Load:
-    """One worker: publishes numbers to a topic and remembers what it was told."""
+    """One worker: publishes numbers to a topic and remembers what it was told.
+
+    With `pad`, each line has so many bytes more: enough of them, and a partition has several
+    requests under way and its batches are compressed.
+    """
 
     base: str
     worker: int
@@ -167,12 +175,14 @@ class Load:
     topic: str = "t"
     with_ids: bool = False
     lines: bool = False
+    pad: int = 0
     taken: list[int] = field(default_factory=list)
     refused: set[int] = field(default_factory=set)
     answers: Counter[str] = field(default_factory=Counter)
     moved: asyncio.Event = field(default_factory=asyncio.Event)
     running: bool = True
     _number: int = 0
+    _patience_ms: int = PATIENCE_MS
 
     async def run(self) -> None:
         publish = self._publish_lines if self.lines else self._publish_one
@@ -188,7 +198,7 @@ class Load:
     async def _publish_one(self, session: aiohttp.ClientSession) -> None:
         self._number += 1
         number = self._number
-        url = f"{self.base}/publish?ack={self.ack}&timeout_ms=300"
+        url = f"{self.base}/publish?ack={self.ack}&timeout_ms={self._patience_ms}"
         body = {"topic": self.topic, "message": [self.worker, number], "key": f"k{self.worker}"}
         if self.with_ids:
             body["id"] = f"{self.worker}-{number}"
@@ -201,8 +211,10 @@ class Load:
     async def _publish_lines(self, session: aiohttp.ClientSession) -> None:
         numbers = list(range(self._number + 1, self._number + LINES + 1))
         self._number += LINES
-        body = "\n".join(json.dumps([self.worker, number]) for number in numbers)
-        url = f"{self.base}/publish/{self.topic}/lines?ack={self.ack}&timeout_ms=300"
+        pad = " " * self.pad
+        body = "\n".join(json.dumps([self.worker, number]) + pad for number in numbers)
+        query = f"ack={self.ack}&timeout_ms={self._patience_ms}"
+        url = f"{self.base}/publish/{self.topic}/lines?{query}"
         async with session.post(url, data=body.encode()) as response:
             document = await response.json(content_type=None)
         if response.status in TAKEN:
@@ -210,21 +222,24 @@ class Load:
         else:
             # A prefix may be in; what lies behind it is refused or in doubt as a whole.
             count = document["published"]["count"]
-            self._told(200, document, numbers[:count])
+            if count:
+                self._told(200, document, numbers[:count])
             self._told(response.status, document, numbers[count:])
 
     def _told(self, status: int, document: Any, numbers: list[int]) -> None:
         code = document.get("code", document.get("durability"))
         self.answers[f"{status} {code}"] += len(numbers)
         if status in TAKEN:
-            if numbers and (not self.taken or numbers[0] > self.taken[-1]):
+            if not self.taken or numbers[0] > self.taken[-1]:
                 self.taken += numbers
             self.refused -= set(numbers)
+            self._patience_ms = PATIENCE_MS
             self.moved.set()
         elif status == NEVER_SENT:
             self.refused |= set(numbers) - set(self.taken)
         else:
             assert status == IN_DOUBT, (status, document)
+            self._patience_ms = min(2 * self._patience_ms, PATIENCE_MS_MAX)
 
 
 @dataclass

@@ -16,6 +16,8 @@ def play(mesh, sidecar_process, under_load, make_load, until_settled, stored, tm
             make_load(sidecar.base, 1, "core"),
             make_load(sidecar.base, 2, "sidecar", with_ids=True),
             make_load(sidecar.base, 3, "auto", lines=True),
+            make_load(sidecar.base, 4, "auto", lines=True, pad=8000),
+            make_load(sidecar.base, 5, "core", lines=True, pad=8000),
         )
         for _ in range(rounds):
             # Each round begins when every worker gets messages through again.
