@@ -24,17 +24,6 @@ class PublishQuery(msgspec.Struct, forbid_unknown_fields=True):
     ] = None
 
 
-class RawPublishQuery(PublishQuery, forbid_unknown_fields=True):
-    """Parameters of a publish whose body is the message itself."""
-
-    key: Annotated[str | None, Meta(description="Messages with the same key keep their order")] = (
-        None
-    )
-    id: Annotated[
-        str | None, Meta(description="The app's own id: a repeat within the window is dropped")
-    ] = None
-
-
 class SubscribeQuery(msgspec.Struct, forbid_unknown_fields=True, rename={"start": "from"}):
     """Parameters of a subscription."""
 

@@ -94,6 +94,13 @@ class UnknownMessage(SidecarError):
     """No message has this offset."""
 
 
+class NoReceipt(SidecarError):
+    """The log has the message, and no proof of it yet."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(detail, headers=retry_after(1.0))
+
+
 class UnknownSubscription(SidecarError):
     """No such subscription of this owner, or it was deleted."""
 

@@ -3,6 +3,7 @@
 `POST /publish` comes here only where the fast front does not know the request's head.
 """
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import Final
@@ -13,10 +14,11 @@ from aiohttp import web
 from hosting.trace_context import TRACEPARENT, TRACESTATE, parse_trace_context
 from hosting.tracing import Tracing
 from sidecar import cloudevents
-from sidecar.api_types import PublishQuery, RawPublishQuery, parse_query
+from sidecar.api_types import parse_query
 from sidecar.batch import Ack, Committed, Kept, Outcome
 from sidecar.errors import BadQuery
 from sidecar.http_body import app_topic, read_body
+from sidecar.http_receipt import ReceiptHandlers, require_outcome
 from sidecar.json_text import is_json
 from sidecar.message import (
     HEADERS_BYTES_MAX,
@@ -28,6 +30,7 @@ from sidecar.message import (
     within,
 )
 from sidecar.message_trace import traced
+from sidecar.publish_types import OnePublishQuery, RawPublishQuery
 from sidecar.publisher import Publisher
 
 AROUND_BYTES_MAX: Final = HEADERS_BYTES_MAX + 32 * 1024
@@ -64,9 +67,11 @@ class PublishHandlers:
         patience: Patience,
         message_bytes_max: int,
         check: Check,
+        receipts: ReceiptHandlers,
         tracing: Tracing | None = None,
     ) -> None:
         self._publisher = publisher
+        self._receipts = receipts
         self._tracing = tracing or Tracing("sidecar", None)
         self._check = check
         self._patience = patience
@@ -76,12 +81,12 @@ class PublishHandlers:
 
     async def publish(self, request: web.Request) -> web.Response:
         """A message in its envelope."""
-        query = parse_query(request.query, PublishQuery)
+        query = parse_query(request.query, OnePublishQuery)
         timeout_s = self._patience(query.timeout_ms)
         body = await read_body(request, self.body_bytes_max)
         message = parse_publish(body, time.time_ns() // 1000, self._message_bytes_max)
         self._check(request, message.topic)
-        return await self._answer(request, message, Ack(query.ack), timeout_s)
+        return await self._answer(request, message, query, timeout_s)
 
     async def publish_raw(self, request: web.Request) -> web.Response:
         """The body is the message; CloudEvents are understood."""
@@ -90,17 +95,23 @@ class PublishHandlers:
         query = parse_query(request.query, RawPublishQuery)
         timeout_s = self._patience(query.timeout_ms)
         message = await self._raw_message(request, topic, query)
-        return await self._answer(request, message, Ack(query.ack), timeout_s)
+        return await self._answer(request, message, query, timeout_s)
 
     async def _answer(
-        self, request: web.Request, message: Message, ack: Ack, timeout_s: float
+        self, request: web.Request, message: Message, query: OnePublishQuery, timeout_s: float
     ) -> web.Response:
+        ack = Ack(query.ack)
+        if query.receipt == "1":
+            require_outcome(ack)
+        until = asyncio.get_running_loop().time() + timeout_s
         parent = parse_trace_context(
             request.headers.get(TRACEPARENT), request.headers.get(TRACESTATE)
         )
         with self._tracing.span(f"publish {message.topic}", "producer", parent) as context:
-            message = traced(message, context)
-            return _response(await self._publisher.publish(message, ack, timeout_s))
+            outcome = await self._publisher.publish(traced(message, context), ack, timeout_s)
+            if query.receipt == "1":
+                return await self._receipts.answer(outcome, until)
+            return _response(outcome)
 
     async def _raw_message(
         self, request: web.Request, topic: str, query: RawPublishQuery

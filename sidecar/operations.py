@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from sidecar import api_types
+from sidecar import api_types, publish_types
 from sidecar.message import BatchItem, PublishRequest
 from sidecar.operation import BAD, DENIED, DOWN, LINES, SSE, Operation, Result
 from sidecar.subscription_operations import SUBSCRIPTION_OPERATIONS
@@ -29,11 +29,11 @@ OPERATIONS: Final = (
         "publish",
         "Publish one message and learn where it is in the log.",
         {
-            200: Result("It is in the log", api_types.Published),
+            200: Result("It is in the log", publish_types.PublishedOne),
             202: Result("The sidecar keeps it and will send it", api_types.Accepted),
             **_PUBLISH_PROBLEMS,
         },
-        query=api_types.PublishQuery,
+        query=publish_types.OnePublishQuery,
         body=PublishRequest,
         headers=_PUBLISHER,
     ),
@@ -44,11 +44,11 @@ OPERATIONS: Final = (
         "publish",
         "Publish the body as one message, of any content type; CloudEvents are understood.",
         {
-            200: Result("It is in the log", api_types.Published),
+            200: Result("It is in the log", publish_types.PublishedOne),
             202: Result("The sidecar keeps it and will send it", api_types.Accepted),
             **_PUBLISH_PROBLEMS,
         },
-        query=api_types.RawPublishQuery,
+        query=publish_types.RawPublishQuery,
         body=Any,
         body_media=("application/json", "application/octet-stream", "application/cloudevents+json"),
         headers=_PUBLISHER,
@@ -152,6 +152,21 @@ OPERATIONS: Final = (
             **DENIED,
             **DOWN,
         },
+    ),
+    Operation(
+        "receipt",
+        "GET",
+        "/receipt/{topic}/{partition}/{offset}",
+        "read",
+        "Get the proof that a message is in the log, once a checkpoint covers it.",
+        {
+            200: Result("The proof, as `sidegate log check-proof` takes it", publish_types.Receipt),
+            404: Result("No such topic or message, or no checkpoint covers it yet"),
+            **BAD,
+            **DENIED,
+            **DOWN,
+        },
+        query=publish_types.ReceiptQuery,
     ),
     Operation(
         "list_topics",

@@ -32,6 +32,7 @@ from sidecar.http_many import ManyHandlers
 from sidecar.http_publish import Check, PublishHandlers, make_patience
 from sidecar.http_publish_stream import StreamHandlers
 from sidecar.http_read import ReadHandlers
+from sidecar.http_receipt import ReceiptHandlers
 from sidecar.http_register import RegisterHandlers
 from sidecar.http_rejects import RejectHandlers
 from sidecar.http_socket import SocketHandlers
@@ -50,6 +51,7 @@ from sidecar.publisher import Publisher
 from sidecar.push_assembly import assemble_pushes
 from sidecar.pushes import Pushes
 from sidecar.reader import Reader
+from sidecar.receipts import Receipts
 from sidecar.registrations import Registrations
 from sidecar.reject_retry import RejectRetry
 from sidecar.rejects import RejectFile
@@ -156,17 +158,17 @@ def assemble(config: SidecarConfig, spool_disk: FileLayer | None = None) -> Asse
         subscribers=pushing.subscribers.registered,
     )
     given = (publisher, patience, limits.message_bytes_max, registering.check)
-    publishing, many, streaming = (
-        PublishHandlers(*given, tracing),
+    receipts, many, streaming = (
+        ReceiptHandlers(Receipts(gateway), patience),
         ManyHandlers(*given),
         StreamHandlers(*given),
     )
+    publishing = PublishHandlers(*given, receipts, tracing)
     retrying = RejectRetry(
         rejects, publisher, partial(find_ids, gateway), dedupe.forget, limits.timeout
     )
     rejecting = RejectHandlers(rejects, retrying)
-    reader = Reader(gateway, uplink)
-    reading = ReadHandlers(reader, counters)
+    reading = ReadHandlers(reader := Reader(gateway, uplink), counters)
     subscribers = _subscribers(
         limits,
         gateway,
@@ -204,6 +206,7 @@ def assemble(config: SidecarConfig, spool_disk: FileLayer | None = None) -> Asse
             "subscribe": subscribers.subscribe,
             "messages": reading.messages,
             "message": reading.message,
+            "receipt": receipts.receipt,
             "list_topics": topics.list_topics,
             "create_topic": topics.create_topic,
             "describe_topic": topics.describe_topic,

@@ -25,6 +25,11 @@ from sidegate.commands.options import ask, json_option, sidecar, url_option
     type=click.Choice(["auto", "core", "sidecar", "none"]),
     help="What to wait for.  [default: auto]",
 )
+@click.option(
+    "--receipt",
+    is_flag=True,
+    help="Print the proof that the message is in the log, for `sidegate log check-proof`.",
+)
 @url_option
 @json_option
 def publish(
@@ -37,6 +42,7 @@ def publish(
     url: str | None,
     *,
     text: bool,
+    receipt: bool,
     as_json: bool,
 ) -> None:
     """Publish messages to a topic.
@@ -48,7 +54,8 @@ def publish(
         envelope["key"] = key
     if headers:
         envelope["headers"] = dict(_header(header) for header in headers)
-    path = f"/publish?{urlencode({'ack': ack})}" if ack else "/publish"
+    query = {**({"ack": ack} if ack else {}), **({"receipt": "1"} if receipt else {})}
+    path = f"/publish?{urlencode(query)}" if query else "/publish"
     with sidecar(url) as connection:
         if message == "-":
             if ident is not None:
@@ -96,7 +103,18 @@ def _show(body: bytes, *, as_json: bool) -> None:
         click.echo(body.decode().strip())
         return
     answer = json.loads(body)
+    if "receipt" in answer:
+        _show_receipt(answer)
+        return
     where = f"{answer['topic']}"
     if answer.get("offset") is not None:
         where = f"{where} partition {answer['partition']} offset {answer['offset']}"
     click.echo(f"{where} {answer['durability']}")
+
+
+def _show_receipt(answer: dict[str, Any]) -> None:
+    """The proof alone on standard output, so that it can go into a file."""
+    if answer["receipt"] is None:
+        place = f" Ask for it at {answer['receipt_url']}." if "receipt_url" in answer else ""
+        raise click.ClickException(f"published, and without a receipt: {answer['reason']}.{place}")
+    click.echo(json.dumps(answer["receipt"], indent=2))

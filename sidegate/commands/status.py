@@ -28,6 +28,8 @@ from sidegate.development.running import Running
 from sidegate.table import table
 
 WATCH_S = 1.0
+ALARMS = frozenset({"alarm", "silent"})
+"""States of the witness that somebody has to look at."""
 _DECISIONS = re.compile(
     r'^sidegate_gatekeeper_decisions_total\{[^}]*result="(\w+)"[^}]*\} (\S+)', re.MULTILINE
 )
@@ -65,10 +67,12 @@ def gather(folder: Path, url: str | None) -> dict[str, Any]:
         name: _service(name, kept, folder) for name, kept in record.get("services", {}).items()
     }
     sidecar = _document(url or record.get("url") or DEFAULT_URL, "/status")
+    witness = _witness(services.get("gatekeeper", {}).get("health"))
     well = (
         sidecar is not None
         and sidecar.get("uplink") == "connected"
         and all(service["ready"] for service in services.values())
+        and (witness is None or witness.get("state") not in ALARMS)
     )
     return {
         "well": well,
@@ -79,6 +83,7 @@ def gather(folder: Path, url: str | None) -> dict[str, Any]:
         "services": services,
         "sidecar": sidecar,
         "decisions": _decisions(services.get("gatekeeper", {}).get("health")),
+        "witness": witness,
     }
 
 
@@ -97,6 +102,14 @@ def _document(url: str, path: str) -> dict[str, Any] | None:
     except Unreachable:
         return None
     return document if isinstance(document, dict) else None
+
+
+def _witness(health: str | None) -> dict[str, Any] | None:
+    """What the gatekeeper says of the core's log, on its health page."""
+    document = None if health is None else _document(health, "/readyz")
+    checks = document.get("checks") if document is not None else None
+    found = checks.get("witness") if isinstance(checks, dict) else None
+    return found if isinstance(found, dict) else None
 
 
 def _decisions(health: str | None) -> dict[str, int] | None:
@@ -139,7 +152,26 @@ def render(seen: dict[str, Any], now: datetime) -> str:
     if seen["decisions"] is not None:
         allowed, denied = seen["decisions"]["allow"], seen["decisions"]["deny"]
         facts["decisions"] = f"{allowed} allowed, {denied} denied by the gatekeeper"
+    if seen.get("witness") is not None:
+        facts["witness"] = _witnessed(seen["witness"])
     return "\n".join([*lines, *(f"{name:<12}{fact}" for name, fact in facts.items())])
+
+
+def _witnessed(witness: dict[str, Any]) -> str:
+    """One line that is red as soon as the core's log is not what it was."""
+    state = witness.get("state")
+    if state in ALARMS:
+        what = witness.get("text") or "the core shows no checkpoint that can be accepted"
+        found = f"ALARM {witness.get('alarm', state)}: {what}"
+        if witness.get("problem"):
+            found = f"{found} ({witness['problem']})"
+        if witness.get("evidence"):
+            found = f"{found}; evidence: {', '.join(map(str, witness['evidence']))}"
+        return click.style(found, fg="red", bold=True)
+    if state == "watching":
+        size = witness.get("size", 0)
+        return f"{click.style('watching', fg='green')}, the log of {size} batches only grew"
+    return f"{state}: {witness.get('problem') or 'no checkpoint yet'}"
 
 
 def _sidecar(status: dict[str, Any]) -> dict[str, str]:

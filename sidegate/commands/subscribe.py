@@ -82,14 +82,15 @@ def _show(data: str, *, as_json: bool) -> None:
 
 
 def readable(envelope: dict[str, Any]) -> str:
-    """One message as one line: where and when, its key, what it says."""
+    """One message as one line: where and when, its proven sender, its key, what it says."""
     head = click.style(
         f"{envelope['topic']}/{envelope['partition']} {envelope['offset']}", fg="cyan"
     )
     when = click.style(str(envelope["timestamp"]), dim=True)
+    sender = f" by {envelope['principal']}" if envelope.get("principal") is not None else ""
     key = f" key={envelope['key']}" if envelope.get("key") is not None else ""
     if "message" in envelope:
         value = json.dumps(envelope["message"], ensure_ascii=False)
     else:
         value = f"{envelope['content_type']} (base64) {envelope['data_base64']}"
-    return f"{head} {when}{key} {value}"
+    return f"{head} {when}{sender}{key} {value}"

@@ -84,3 +84,24 @@ def test_a_header_without_name_or_value_is_a_usage_error(
 
 def test_one_id_for_many_messages_is_a_usage_error(command: Any, sidecar: Any) -> None:
     assert command("publish", "orders", "-", "--id", "i", "--url", sidecar.url).returncode == 2
+
+
+def test_a_receipt_is_printed_alone_so_that_it_can_go_into_a_file(
+    command: Any, sidecar: Any
+) -> None:
+    receipt = {"format": "sidegate-proof/1", "offset": 7}
+    sidecar.answer("POST /publish", 200, {**ANSWER, "receipt": receipt})
+    result = command("publish", "orders", "1", "--receipt", "--ack", "core", "--url", sidecar.url)
+    assert (result.returncode, json.loads(result.stdout)) == (0, receipt)
+    assert sidecar.asked[0].path == "/publish?ack=core&receipt=1"
+
+
+def test_a_receipt_that_does_not_come_is_a_failure_with_the_place_to_ask_again(
+    command: Any, sidecar: Any
+) -> None:
+    missing = {"receipt": None, "reason": "no checkpoint yet", "receipt_url": "/receipt/orders/0/7"}
+    sidecar.answer("POST /publish", 200, {**ANSWER, **missing})
+    result = command("publish", "orders", "1", "--receipt", "--url", sidecar.url)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "no checkpoint yet" in result.stderr
+    assert "/receipt/orders/0/7" in result.stderr

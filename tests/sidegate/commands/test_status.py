@@ -131,3 +131,33 @@ def test_it_fits_on_one_screen() -> None:
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 100
     assert "up for 2h" in lines[0]
+
+
+@pytest.mark.parametrize(
+    ("witness", "shown", "code"),
+    [
+        ({"state": "watching", "size": 17}, "watching, the log of 17 batches only grew", 0),
+        ({"state": "waiting", "problem": "no answer"}, "waiting: no answer", 0),
+        ({"state": "off", "problem": "core.public_key is not set"}, "off: core.public_key", 0),
+        ({"state": "silent"}, "ALARM silent: the core shows no checkpoint", 1),
+        (
+            {"state": "alarm", "alarm": "forked", "text": "it forked", "evidence": ["0-a.note"]},
+            "ALARM forked: it forked; evidence: 0-a.note",
+            1,
+        ),
+    ],
+)
+def test_what_the_witness_sees_is_on_the_screen_and_an_alarm_is_a_failure(
+    command: Any, mesh: Any, peer: Any, witness: Any, shown: str, code: int
+) -> None:
+    peer.answer("GET /readyz", 200, {"ready": True, "checks": {"witness": witness}})
+    result = command("status", environ={})
+    assert shown in result.stdout
+    assert result.returncode == code
+
+
+def test_an_alarm_is_red() -> None:
+    alarm = {"state": "alarm", "alarm": "split", "text": "two trees", "problem": "why"}
+    seen = {"services": {}, "sidecar": SIDECAR, "decisions": None, "url": "u", "witness": alarm}
+    text = render(seen, datetime(2026, 1, 1, tzinfo=UTC))
+    assert click.style("ALARM split: two trees (why)", fg="red", bold=True) in text

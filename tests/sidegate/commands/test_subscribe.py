@@ -21,7 +21,7 @@ def test_messages_are_printed_as_readable_lines_until_the_count(command: Any, pe
     peer.stream = EVENT * 5
     result = command("subscribe", "orders", "--from", "earliest", "--count", "2", "--url", peer.url)
     assert result.returncode == 0
-    line = 'orders/0 7 2026-01-01T00:00:00.000000Z {"order_id": 101}'
+    line = 'orders/0 7 2026-01-01T00:00:00.000000Z by dev-app {"order_id": 101}'
     assert result.stdout.splitlines() == [line, line]
     assert peer.asked[0].path == "/subscribe/orders?from=earliest"
 
