@@ -29,6 +29,7 @@ from core_log.signing import (
 )
 from core_log.storage import Storage
 from core_log.tree import Tree, TreeRefused
+from core_log.tree_audit import TreeAudit, pause_s
 from core_log.waiting import first_of
 from core_log.witness_keys import WitnessKeysUnusable, load_witness_keys
 from hosting.lifecycle import Readiness, StartError
@@ -37,8 +38,8 @@ from log_format.note import Note
 
 SIGN_INTERVAL_S: Final = 0.8
 """From one checkpoint to the next under load: with the time that signing takes, below a second."""
-HURRY_INTERVAL_S: Final = 0.05
-"""The same where somebody waits: twenty signatures a second are a thousandth of a core's time."""
+HURRY_INTERVAL_S: Final = 0.2
+"""The same where somebody waits: each costs a handful of syncs, which appends wait for too."""
 WAITERS_MAX: Final = 10_000
 """Callers that wait for a checkpoint: as many as streams; each costs a task."""
 
@@ -75,7 +76,10 @@ class Checkpointing:
         self._changed = asyncio.Event()
         self._waiting = 0
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="checkpoints")
+        self._audit_pool = ThreadPoolExecutor(1, thread_name_prefix="tree-audit")
         self._task: asyncio.Task[None] | None = None
+        self._auditing: asyncio.Task[None] | None = None
+        self.audit: TreeAudit | None = None
         self._tried_at = float("-inf")
         self.signed_at = float("-inf")
         self.checkpointer: Checkpointer | None = None
@@ -99,8 +103,10 @@ class Checkpointing:
             signer = self._signer()
             witnesses = load_witness_keys(self._config.witness_keys)
         except (SigningKeyError, WitnessKeysUnusable) as error:
-            self._pool.shutdown(wait=False)
+            self._close_pools()
             raise StartError(str(error)) from error
+        self.audit = TreeAudit(self.tree)
+        self._auditing = asyncio.create_task(self._audit(self.audit), name="tree-audit")
         if signer is None:
             return
         self.checkpointer = Checkpointer(
@@ -123,10 +129,12 @@ class Checkpointing:
     async def stop(self) -> None:
         """Sign what is left and end."""
         self._stopping.set()
+        if self._auditing is not None:
+            await self._auditing
         if self._task is not None:
             await self._task
             await self._turn()
-        self._pool.shutdown(wait=False)
+        self._close_pools()
 
     def readiness(self) -> Readiness:
         """Not ready while the tree is refused: what is appended can't be proven any more."""
@@ -254,6 +262,23 @@ class Checkpointing:
     def _tell(self) -> None:
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
+
+    async def _audit(self, audit: TreeAudit) -> None:
+        """Look at the old batches, for as long as there are any, with long rests."""
+        loop = asyncio.get_running_loop()
+        while not (audit.done or self._stopping.is_set()):
+            began = self._clock.monotonic()
+            try:
+                await loop.run_in_executor(self._audit_pool, audit.step)
+            except OSError:
+                log.exception("the tree's audit ended: the disk can't be read")
+                return
+            rest_s = pause_s(self._clock.monotonic() - began)
+            await first_of(self._stopping.wait(), timeout_s=rest_s)
+
+    def _close_pools(self) -> None:
+        self._pool.shutdown(wait=False)
+        self._audit_pool.shutdown(wait=False)
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._pool, work)

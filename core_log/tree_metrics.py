@@ -22,9 +22,11 @@ class TreeCollector(Collector):
         tree, checkpointer = self._checkpoints.tree, self._checkpoints.checkpointer
         newest = None if checkpointer is None else checkpointer.newest
         signed_at = self._checkpoints.signed_at
+        audited = 0 if self._checkpoints.audit is None else self._checkpoints.audit.audited
         age_s = self._clock.monotonic() - signed_at if isfinite(signed_at) else float("nan")
         for name, text, value in (
             ("tree_leaves", "Leaves of the Merkle tree.", tree.size),
+            ("tree_audited_leaves", "Of those at the start, found to fit the log.", audited),
             ("tree_saved_leaves", "Of these, in tiles on disk.", tree.saved),
             ("tree_signed_leaves", "Of these, under a checkpoint.", newest.size if newest else 0),
             (

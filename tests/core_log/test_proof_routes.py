@@ -178,16 +178,29 @@ async def test_what_can_not_be_proven_is_refused_by_name(signing_core: Any, fram
 
 
 async def test_a_batch_that_was_changed_is_never_shown_as_proven(
-    signing_core: Any, frames: Any, start_core: Any, signing_key: Path, caplog: Any
+    signing_core: Any, frames: Any, caplog: Any
+) -> None:
+    await signing_core.append(frames.encoded(), frames.encoded())
+    await covered(signing_core, 1)
+    _forge_first_batch(signing_core.config.data / segment_name(0))
+    assert await problem(signing_core, "/v1/proof?leaf=0") == (503, "tree_refused")
+    assert "a batch is not the one that was signed" in caplog.text
+    assert (await signing_core.call("GET", "/v1/proof?leaf=1"))[0] == 200
+
+
+async def test_an_old_batch_that_was_changed_is_found_in_the_background(
+    signing_core: Any, frames: Any, start_core: Any, signing_key: Path, eventually: Any
 ) -> None:
     await signing_core.append(*(frames.encoded() for _ in range(300)))
     await covered(signing_core, 299)
     await signing_core.stop()
     _forge_first_batch(signing_core.config.data / segment_name(0))
-    again = await start_core(signing_key=signing_key)
-    assert await problem(again, "/v1/proof?leaf=0") == (503, "tree_refused")
-    assert "a batch is not the one that was signed" in caplog.text
-    assert (await again.call("GET", "/v1/proof?leaf=1"))[0] == 200
+    again = await start_core(signing_key=signing_key, ready=False)
+    await eventually(lambda: again.core.checkpoints.tree.refusal)
+    readiness = again.core.service.readiness()
+    assert "leaf 0 (orders/0 from 0 on) is not the batch" in str(readiness.detail)
+    assert not readiness.ready
+    assert await problem(again, "/v1/proof?leaf=1") == (503, "tree_refused")
 
 
 async def test_a_log_that_was_rewritten_is_not_signed_again_and_says_so(
