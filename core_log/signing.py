@@ -4,6 +4,7 @@ A signer is asked with a proof that the new tree extends the last one. May impor
 and the format; reads the key's file and no other.
 """
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Protocol
@@ -18,6 +19,8 @@ from log_format.note import Note, SignatureType, VerifierKey
 KEY_FILE_BYTES_MAX: Final = 64 * 1024
 """A private key in PEM is a few hundred bytes; nothing of another size is read."""
 _OTHERS: Final = 0o077
+_OTHERS_MOUNTED: Final = 0o037
+_ROOT: Final = 0
 
 
 class SigningKeyError(Exception):
@@ -75,7 +78,8 @@ class LocalSigner:
 def load_signing_key(path: Path) -> Ed25519PrivateKey:
     """Read a private key: Ed25519 as unencrypted PEM, readable by its owner only."""
     try:
-        mode = path.stat().st_mode & 0o777
+        facts = path.stat()
+        mode = facts.st_mode & 0o777
         with path.open("rb") as file:
             data = file.read(KEY_FILE_BYTES_MAX)
     except OSError as error:
@@ -83,7 +87,7 @@ def load_signing_key(path: Path) -> Ed25519PrivateKey:
             f"signing_key: {path.name} can't be read ({error.strerror}); make one with "
             "`openssl genpkey -algorithm ed25519`"
         ) from error
-    if mode & _OTHERS:
+    if is_shared(mode, owner=facts.st_uid, user=os.getuid()):
         raise SigningKeyError(
             f"signing_key: {path.name} has mode {mode:04o}; others may read it; `chmod 600` it"
         )
@@ -98,6 +102,16 @@ def load_signing_key(path: Path) -> Ed25519PrivateKey:
             f"signing_key: {path.name} holds no Ed25519 key; checkpoints are signed with Ed25519"
         )
     return key
+
+
+def is_shared(mode: int, *, owner: int, user: int) -> bool:
+    """True if a file of this mode is not for this user alone.
+
+    A secret that Kubernetes mounts belongs to root, and the service reads it as its group: that
+    group may read, and nobody else.
+    """
+    mounted = owner == _ROOT and user != _ROOT
+    return bool(mode & (_OTHERS_MOUNTED if mounted else _OTHERS))
 
 
 def verify(public: bytes, message: bytes, signature: bytes) -> bool:

@@ -6,7 +6,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from core_log.signing import LocalSigner, SigningKeyError, load_signing_key, verify
+from core_log.signing import LocalSigner, SigningKeyError, is_shared, load_signing_key, verify
 from log_format.checkpoint_note import TreeHead, verified_signatures
 from log_format.tree import EMPTY_ROOT
 
@@ -27,6 +27,16 @@ def test_a_key_that_others_may_read_is_refused(signing_key: Path, mode: int) -> 
     signing_key.chmod(mode)
     with pytest.raises(SigningKeyError, match=f"mode {mode:04o}.*chmod 600"):
         load_signing_key(signing_key)
+
+
+def test_a_secret_that_root_mounted_may_be_read_by_the_services_group_and_nobody_else() -> None:
+    assert not is_shared(0o600, owner=10001, user=10001)
+    assert not is_shared(0o400, owner=0, user=0)
+    assert not is_shared(0o440, owner=0, user=10001)
+    assert is_shared(0o440, owner=0, user=0)
+    assert is_shared(0o440, owner=10001, user=10001)
+    assert is_shared(0o444, owner=0, user=10001)
+    assert is_shared(0o460, owner=0, user=10001)
 
 
 def test_what_is_no_key_is_refused_by_name(tmp_path: Path) -> None:
