@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from log_format.errors import FormatError
 from log_format.frame import Frame
+from sidecar.ack_book import AckBook
 from sidecar.dead_letter import Undelivered, dead_letter, is_letter_of, original_of
 from sidecar.errors import GatekeeperRefused, SidecarError
 from sidecar.holdings import Delivery, Hold
@@ -40,7 +41,7 @@ ACK_S: Final = 0.01
 """Acknowledgements that become due within this time travel together."""
 LOOK_S: Final = 0.5
 """How often a member that holds too much looks whether its holds are still its own."""
-LOST_S_MAX: Final = 4.0
+LEAVE_S_MAX: Final = 1.5
 """For what is on its way when the sidecar stops."""
 
 Send = Callable[[Record, Push, dict[str, str], bytes], Awaitable[Verdict]]
@@ -78,7 +79,7 @@ class PushWorker:
         )
         self.paused = False
         self._leaving: set[Hold] = set()
-        self._acks: list[tuple[Hold, int]] = []
+        self._acks = AckBook()
         self._acking: asyncio.TimerHandle | None = None
         self._pending: dict[tuple[int, int], Record] = {}
         self._sends: set[asyncio.Task[None]] = set()
@@ -119,7 +120,7 @@ class PushWorker:
         """Let what is on its way arrive, say so, and give the rest back."""
         self._stopping = True
         if self._sends:
-            await asyncio.wait(self._sends, timeout=LOST_S_MAX)
+            await asyncio.wait(self._sends, timeout=LEAVE_S_MAX)
         for task in self._sends:
             task.cancel()
         await asyncio.gather(*self._sends, return_exceptions=True)
@@ -196,6 +197,7 @@ class PushWorker:
         What lies below the low mark was acknowledged too, but perhaps by another member, who then
         has sent it.
         """
+        self._acks.durable(partition, low)
         if not self._pending:
             return
         durable = OffsetSet(ranges)
@@ -231,6 +233,7 @@ class PushWorker:
         if not may_finish:
             self.queue.lose(hold)
             self._leaving.discard(hold)
+            self._acks.drop(hold)
         else:
             self.queue.lose_idle(hold)
             self._leaving.add(hold)
@@ -241,6 +244,7 @@ class PushWorker:
         if hold in self._leaving and not self.queue.holds(hold):
             self._leaving.discard(hold)
             self._flush_acks()
+            self._acks.drop(hold)
             self._session.release(hold)
 
     # What goes out.
@@ -362,7 +366,7 @@ class PushWorker:
             self._session.report(parcel.hold, {parcel.offset: parcel.tries})
 
     def _ack_later(self, hold: Hold, offset: int) -> None:
-        self._acks.append((hold, offset))
+        self._acks.add(hold, offset)
         if self._acking is None:
             self._acking = asyncio.get_running_loop().call_later(ACK_S, self._flush_acks)
 
@@ -370,9 +374,5 @@ class PushWorker:
         if self._acking is not None:
             self._acking.cancel()
             self._acking = None
-        acks, self._acks = self._acks, []
-        by_hold: dict[Hold, list[int]] = {}
-        for hold, offset in acks:
-            by_hold.setdefault(hold, []).append(offset)
-        for hold, offsets in by_hold.items():
-            self._session.ack(hold, [(offset, offset) for offset in sorted(offsets)])
+        for hold, ranges in self._acks.take():
+            self._session.ack(hold, ranges)
