@@ -133,6 +133,7 @@ class PushWorker:
         plan, rerun = self.plan, self.plan.settings.rerun
         partition = delivery.hold.partition
         until = None if rerun is None else rerun.until.get(str(partition), 0)
+        self._acks.begin(delivery.hold, delivery.offsets[0])
         self.tally.redelivered += len(delivery.attempts)
         skipped: list[int] = []
         for record in records_of(delivery.frame, self._fitting(delivery, skipped)):
@@ -198,6 +199,7 @@ class PushWorker:
         has sent it.
         """
         self._acks.durable(partition, low)
+        self._ack_soon()
         if not self._pending:
             return
         durable = OffsetSet(ranges)
@@ -367,6 +369,9 @@ class PushWorker:
 
     def _ack_later(self, hold: Hold, offset: int) -> None:
         self._acks.add(hold, offset)
+        self._ack_soon()
+
+    def _ack_soon(self) -> None:
         if self._acking is None:
             self._acking = asyncio.get_running_loop().call_later(ACK_S, self._flush_acks)
 
@@ -376,3 +381,5 @@ class PushWorker:
             self._acking = None
         for hold, ranges in self._acks.take():
             self._session.ack(hold, ranges)
+            if hold.lease is not None and not self.queue.holds(hold):
+                self._acks.finish(hold)
