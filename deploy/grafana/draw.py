@@ -66,6 +66,16 @@ MESH: list[Panel] = [
         ],
     ),
     (
+        "The slowest subscription",
+        "short",
+        [("sidegate_core_subscription_lag_max", "messages behind")],
+    ),
+    (
+        "Witnesses' alarms",
+        "short",
+        [("sum by (alarm) (sidegate_gatekeeper_witness_alarm)", "{{alarm}}")],
+    ),
+    (
         "What runs",
         "short",
         [("count by (service, version) (sidegate_build_info)", "{{service}} {{version}}")],
@@ -128,6 +138,25 @@ CORE: list[Panel] = [
         "short",
         [("sidegate_core_log_leaves - sidegate_core_log_durable_leaves", "leaves")],
     ),
+    (
+        "Subscriptions",
+        "short",
+        [
+            ("sidegate_core_subscriptions", "subscriptions"),
+            ("sidegate_core_subscription_members", "members"),
+            ("sidegate_core_subscription_in_flight", "messages in members' hands"),
+            ("sidegate_core_subscription_lag", "messages not acknowledged"),
+        ],
+    ),
+    (
+        "The tree",
+        "short",
+        [
+            ("sidegate_core_tree_unsigned_leaves", "leaves without a checkpoint"),
+            ("sidegate_core_checkpoint_cosignatures", "cosignatures on the newest"),
+        ],
+    ),
+    ("Age of the newest checkpoint", "s", [("sidegate_core_checkpoint_age_seconds", "age")]),
     ("Memory", "bytes", [('process_resident_memory_bytes{job="core"}', "resident")]),
 ]
 
@@ -200,6 +229,14 @@ GATEKEEPER: list[Panel] = [
         [
             ("sidegate_gatekeeper_audit_waiting", "waiting"),
             ("increase(sidegate_gatekeeper_audit_lost_total[10m])", "lost in 10 min"),
+        ],
+    ),
+    (
+        "Witness",
+        "short",
+        [
+            ("sidegate_gatekeeper_witness_size", "leaves of the last checkpoint"),
+            ("sum by (alarm) (sidegate_gatekeeper_witness_alarm)", "alarm: {{alarm}}"),
         ],
     ),
     ("Age of issuers' keys", "s", [("sidegate_gatekeeper_jwks_age_seconds", "{{issuer}}")]),
@@ -278,6 +315,15 @@ SIDECAR: list[Panel] = [
                 f"sum by (route, status) (rate(sidegate_http_request_seconds_count{ONE}[1m]))",
                 "{{route}} {{status}}",
             )
+        ],
+    ),
+    (
+        "Webhooks",
+        "cps",
+        [
+            (f"rate(sidegate_sidecar_push_delivered_messages_total{ONE}[1m])", "delivered"),
+            (f"rate(sidegate_sidecar_push_failed_messages_total{ONE}[1m])", "failed tries"),
+            (f"rate(sidegate_sidecar_push_dead_messages_total{ONE}[1m])", "dead letters"),
         ],
     ),
     ("Open streams", "short", [(f"sidegate_sidecar_streams{ONE}", "streams")]),
