@@ -58,7 +58,8 @@ class About:
         action = next((known for known in ACTIONS if known == wanted), None)
         if action is None:
             raise BadRequest(f"query: action must be one of {', '.join(ACTIONS)}")
-        decision = self._gate.policy.decide(call.caller.identity, action, topic)
+        owner = call.query.get("owner", "")
+        decision = self._gate.policy.decide(call.caller.identity, action, topic, owner)
         return json_answer(
             {
                 "allowed": decision.allowed,

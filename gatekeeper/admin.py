@@ -176,21 +176,23 @@ class Admin:
 
 
 def explanation(policy: Policy, asked: Mapping[str, Any]) -> dict[str, object]:
-    """The answer to `{"as", "do", "on"}` and, for callers by SPIFFE id, `issuer`, `claims`,
-    `scopes`."""
-    unknown = asked.keys() - {"as", "do", "on", "issuer", "claims", "scopes"}
+    """The answer to `{"as", "do", "on"}`, for `share` with `owner` and, for callers by SPIFFE id,
+    `issuer`, `claims`, `scopes`."""
+    unknown = asked.keys() - {"as", "do", "on", "owner", "issuer", "claims", "scopes"}
     if unknown:
         raise BadRequest(f"{min(unknown)[:40]!r} is unknown; known are as, do, on, issuer, …")
     action = next((known for known in ACTIONS if known == asked.get("do")), None)
     caller, topic = asked.get("as"), asked.get("on")
     issuer, claims = asked.get("issuer"), asked.get("claims", {})
-    scopes = asked.get("scopes", [])
+    scopes, owner = asked.get("scopes", []), asked.get("owner", "")
     if action is None:
         raise BadRequest(f"do: must be one of {', '.join(ACTIONS)}")
     if not isinstance(caller, str) or not isinstance(topic, str):
         raise BadRequest("as, on: give a principal or SPIFFE id, and a topic")
     if not isinstance(issuer, str | None) or not isinstance(claims, dict):
         raise BadRequest("issuer must be a string, claims an object")
+    if not isinstance(owner, str):
+        raise BadRequest("owner must be a string")
     if not isinstance(scopes, list) or not all(isinstance(scope, str) for scope in scopes):
         raise BadRequest("scopes must be a list of strings")
     try:
@@ -199,7 +201,7 @@ def explanation(policy: Policy, asked: Mapping[str, Any]) -> dict[str, object]:
         )
     except UnknownCaller as error:
         raise BadRequest(f"as: {error}") from error
-    return explanation_data(explain(policy, identity, action, topic))
+    return explanation_data(explain(policy, identity, action, topic, owner))
 
 
 def _fits(record: Mapping[str, object], wanted: Iterable[tuple[str, object]]) -> bool:

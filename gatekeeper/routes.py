@@ -69,7 +69,7 @@ ROUTES: Final = (
     ),
     Route("status", "GET", "/v1/status", Needs.CALLER),
     Route("whoami", "GET", "/v1/whoami", Needs.CALLER),
-    Route("access", "GET", "/v1/access", Needs.CALLER, frozenset({"action", "topic"})),
+    Route("access", "GET", "/v1/access", Needs.CALLER, frozenset({"action", "topic", "owner"})),
 )
 
 _NAMED: Final = "/v1/topics/{name}"

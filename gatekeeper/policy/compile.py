@@ -20,7 +20,8 @@ class AllowRule:
     """One action of a topics entry.
 
     `reach_s` is how far back a reader may go, None for no bound; `rank` sorts the more specific
-    pattern first and equals in file order.
+    pattern first and equals in file order. `owners` are those whose subscriptions a `share` is
+    about, None for everybody.
     """
 
     id: str
@@ -30,6 +31,11 @@ class AllowRule:
     reach_s: float | None
     rank: int
     line: int
+    owners: frozenset[str] | None = None
+
+    def is_about(self, owner: str) -> bool:
+        """True where the rule holds for what is this owner's; the empty name is anybody's."""
+        return self.owners is None or not owner or owner in self.owners
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +115,7 @@ def _allow_rules(document: Document) -> tuple[AllowRule, ...]:
                 reach_s=reach_s,
                 rank=rank,
                 line=grant.line,
+                owners=None if grant.owners is None else frozenset(grant.owners),
             )
             found.append(rule)
     return tuple(found)

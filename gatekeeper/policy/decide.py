@@ -16,7 +16,7 @@ from gatekeeper.quotas import Limits
 from log_format.errors import BadField
 from log_format.topic import check_topic, is_system_topic
 
-Question = Literal["publish", "subscribe", "replay", "admin", "audit", "any"]
+Question = Literal["publish", "subscribe", "replay", "share", "admin", "audit", "any"]
 """An action, or `any`: whether the caller may do anything at all on the topic."""
 Reason = Literal[
     "allowed", "no_rule", "denied_by_rule", "template_unresolved", "system_topic", "bad_topic"
@@ -46,6 +46,7 @@ class Decision(NamedTuple):
     reason: Reason
     note: str = ""
     max_age_s: float | None = None
+    owner: str = ""
 
     def __bool__(self) -> bool:
         return self.allowed
@@ -56,6 +57,8 @@ class Decision(NamedTuple):
         # A name that is no topic's is shown so that it can neither break a line nor fill a log.
         topic = ascii(self.topic[:80]) if self.reason == "bad_topic" else self.topic
         asked = f"{self.action} on {topic}"
+        if self.owner:
+            asked += f" what is {self.owner}'s"
         if self.allowed:
             return f"{self.principal} may {asked}: {self.rule} allows it"
         note = f" ({self.note})" if self.note else ""
@@ -86,16 +89,17 @@ class Policy:
         self._recent: dict[int, Membership] = {}
         self._older: dict[int, Membership] = {}
 
-    def decide(self, identity: Identity, action: Question, topic: str) -> Decision:
-        """May `identity` do `action` on `topic`?"""
+    def decide(self, identity: Identity, action: Question, topic: str, owner: str = "") -> Decision:
+        """May `identity` do `action` on `topic`? For `share`: with a subscription of `owner`'s, or,
+        where that is empty, of anybody's at all."""
         member = self._recent.get(id(identity))
         if member is None:
             member = self.membership_of(identity)
         if action == "any":
             return self._decide_any(member, topic)
         exact = self._actions[action].exact.get(topic)
-        if exact is None:
-            return self._decide_by_patterns(member, action, topic)
+        if exact is None or owner:
+            return self._decide_by_patterns(member, action, topic, owner)
         denied = self._first_deny(exact.denies, topic, member) if exact.denies else None
         if denied is not None:
             return _denied(member, action, topic, *denied)
@@ -143,7 +147,9 @@ class Policy:
         self._recent = {}
         self._older = {}
 
-    def _decide_by_patterns(self, member: Membership, action: Action, topic: str) -> Decision:
+    def _decide_by_patterns(
+        self, member: Membership, action: Action, topic: str, owner: str = ""
+    ) -> Decision:
         if is_system_topic(topic):
             return self._decide_on_system_topic(member, action, topic)
         try:
@@ -155,15 +161,19 @@ class Policy:
         if not member.subjects.isdisjoint(self.tables.denied):
             denied = self._first_deny(tables.denies_on(topic, segments), topic, member)
             if denied is not None:
-                return _denied(member, action, topic, *denied)
+                return _denied(member, action, topic, *denied)._replace(owner=owner)
         rules = tables.patterns.fitting(segments, member.values)
         exact = tables.exact.get(topic)
         if exact is not None:
             rules.append(exact.rule)
-        rule = _best(rule for rule in rules if not rule.who.isdisjoint(member.subjects))
+        rule = _best(
+            rule
+            for rule in rules
+            if not rule.who.isdisjoint(member.subjects) and rule.is_about(owner)
+        )
         if rule is None:
-            return self._without_rule(member, action, topic)
-        return _allowed(member, action, topic, rule)
+            return self._without_rule(member, action, topic)._replace(owner=owner)
+        return _allowed(member, action, topic, rule)._replace(owner=owner)
 
     def _without_rule(self, member: Membership, action: Action, topic: str) -> Decision:
         """No, unless it is a dead letter: whoever may subscribe to a topic may publish to the

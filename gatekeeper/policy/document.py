@@ -10,7 +10,7 @@ from typing import Final, Literal, get_args
 from gatekeeper.policy.pattern import Pattern
 from gatekeeper.trust import IssuerSettings
 
-Action = Literal["publish", "subscribe", "replay", "admin", "audit"]
+Action = Literal["publish", "subscribe", "replay", "share", "admin", "audit"]
 ACTIONS: Final[tuple[Action, ...]] = get_args(Action)
 
 LimitName = Literal["messages_per_s", "bytes_per_s", "streams"]
@@ -99,12 +99,14 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """One action of a topics entry. `max_age_s` bounds a replay; None is unlimited."""
+    """One action of a topics entry. `max_age_s` bounds a replay, `owners` names those whose
+    subscriptions are shared; None is unlimited."""
 
     action: Action
     who: tuple[Subject, ...]
     max_age_s: float | None
     line: int
+    owners: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +147,7 @@ class Example:
     """One entry under `tests`: what somebody asks, and what the answer must be.
 
     `caller` is a principal's name or a SPIFFE id; the rest adds to what the principal's conditions
-    already say of its token.
+    already say of its token. `owner` is whose subscription it asks for, where it asks to share.
     """
 
     caller: str
@@ -156,6 +158,7 @@ class Example:
     on: str
     allowed: bool
     line: int
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,14 +44,16 @@ class Explanation:
     nearest: Nearest | None
 
 
-def explain(policy: Policy, identity: Identity, action: Action, topic: str) -> Explanation:
-    """Decide, and say why."""
-    decision = policy.decide(identity, action, topic)
+def explain(
+    policy: Policy, identity: Identity, action: Action, topic: str, owner: str = ""
+) -> Explanation:
+    """Decide, and say why. `owner` is whose subscription it is about, for `share`."""
+    decision = policy.decide(identity, action, topic, owner)
     member = policy.membership_of(identity)
     why = (*_about_caller(policy, member), *_about_decision(decision))
     nearest = None
     if not decision.allowed and decision.reason not in ("system_topic", "bad_topic"):
-        nearest = _nearest(policy, member, action, topic)
+        nearest = _nearest(policy, member, action, topic, owner)
         if decision.rule is not None:
             nearest = _behind_deny(policy, member, decision, nearest)
     return Explanation(decision, _line_of(policy, decision.rule), why, nearest)
@@ -143,12 +145,14 @@ def _behind_deny(
     return Nearest(nearest.rule, nearest.line, f"{deny.id} denies first", change)
 
 
-def _nearest(policy: Policy, member: Membership, action: Action, topic: str) -> Nearest | None:
+def _nearest(
+    policy: Policy, member: Membership, action: Action, topic: str, owner: str
+) -> Nearest | None:
     """The rule with the smallest gap; among equals the more specific one, then the first."""
     wanted: Action = "audit" if is_system_topic(topic) else action
     best: tuple[tuple[float, int], AllowRule, Nearest] | None = None
     for rule in policy.tables.rules:
-        gap = _gap(rule, member, wanted, topic)
+        gap = _gap(rule, member, wanted, topic, owner)
         if gap is not None:
             distance, missing, change = gap
             key = (distance, rule.rank)
@@ -158,7 +162,7 @@ def _nearest(policy: Policy, member: Membership, action: Action, topic: str) -> 
 
 
 def _gap(
-    rule: AllowRule, member: Membership, action: Action, topic: str
+    rule: AllowRule, member: Membership, action: Action, topic: str, owner: str
 ) -> tuple[float, str, str] | None:
     """How far a rule is from allowing, what is missing, and what to change. None: too far.
 
@@ -177,6 +181,9 @@ def _gap(
     missing_name = f"{member.principal} is not in its who-list"
     add_name = f"add {_addable(member)} to {rule.id} (line {rule.line})"
     if covers and same_action:
+        if listed and not token and not rule.is_about(owner):
+            whose = ", ".join(sorted(rule.owners or ()))
+            return 2.0, f"it is about what is {whose}'s", f"add {owner} to its owners"
         if listed and not token:
             return 0.0, "", ""
         if listed:

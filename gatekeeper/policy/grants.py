@@ -21,12 +21,14 @@ LISTED_MAX: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """One rule that allows. `max_age_s` is how far back a reader may go, None for no bound."""
+    """One rule that allows. `max_age_s` is how far back a reader may go, None for no bound;
+    `owners` are those whose subscriptions are shared, None for everybody."""
 
     action: Action
     on: str
     rule: str
     max_age_s: float | None
+    owners: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,8 @@ def _allowed(policy: Policy, member: Membership) -> Iterator[Granted]:
         if any(template not in member.values for _, template in rule.pattern.templates):
             # Without the claim it fits no topic at all.
             continue
-        yield Granted(rule.action, _resolved(rule.pattern, member), rule.id, rule.reach_s)
+        owners = None if rule.owners is None else tuple(sorted(rule.owners))
+        yield Granted(rule.action, _resolved(rule.pattern, member), rule.id, rule.reach_s, owners)
 
 
 def _denied(policy: Policy, member: Membership) -> Iterator[Refused]:

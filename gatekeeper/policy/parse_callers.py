@@ -198,3 +198,14 @@ def _subject(item: Text, where: str, names: Names, problems: Problems) -> Subjec
         return None
     known = _known_issuer(issuer, item.line, where, names.issuers, problems)
     return None if known is None else subject
+
+
+def owner_name(item: Text, where: str, names: Names, problems: Problems) -> str | None:
+    """Whose something is: a principal's name, or a SPIFFE id for a caller that has none."""
+    if item.value in names.principals:
+        return item.value
+    if item.value.startswith("spiffe:"):
+        return reading.parsed(item, where, spiffe_id, problems)
+    hint = problems.hint(item.value, names.principals) or "; name a principal or a SPIFFE id"
+    problems.add(item.line, where, f"unknown principal {shown(item.value)}{hint}")
+    return None

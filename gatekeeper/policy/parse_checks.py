@@ -22,6 +22,7 @@ from gatekeeper.policy.parse_callers import (
     Names,
     claim_name,
     issuer_name,
+    owner_name,
     spiffe_id,
 )
 from gatekeeper.policy.parse_rules import action
@@ -39,7 +40,7 @@ _COUNT: Final = re.compile(r"[0-9]{1,15}")
 _INTEGER: Final = re.compile(r"-?(0|[1-9][0-9]{0,17})")
 _EXAMPLE_KEYS: Final = {
     "as": True, "issuer": False, "claims": False, "scopes": False,
-    "do": True, "on": True, "expect": True,
+    "do": True, "on": True, "owner": False, "expect": True,
 }  # fmt: skip
 
 
@@ -133,18 +134,32 @@ def _example(
     if (claims or scopes) and unsaid and caller is not None:
         problems.add(line, where, "needs issuer: claims and scopes come from a named issuer")
     do = on = expect = None
+    owner = ""
     if "do" in given:
         asked = reading.text(given["do"], f"{where}.do", problems)
         do = None if asked is None else action(asked, f"{where}.do", problems)
     if "on" in given:
         on = reading.parsed(given["on"], f"{where}.on", _topic, problems)
+    if "owner" in given:
+        named = reading.text(given["owner"], f"{where}.owner", problems)
+        owner = (named and owner_name(named, f"{where}.owner", names, problems)) or ""
+        if do not in (None, "share"):
+            problems.add(line, f"{where}.owner", "belongs to do: share")
     if "expect" in given:
         answer = reading.one_of("allow", "deny")
         expect = reading.parsed(given["expect"], f"{where}.expect", answer, problems)
     if caller is None or do is None or on is None or expect is None:
         return None
     return Example(
-        caller, issuer, claims, tuple(s.value for s in scopes), do, on, expect == "allow", line
+        caller,
+        issuer,
+        claims,
+        tuple(s.value for s in scopes),
+        do,
+        on,
+        expect == "allow",
+        line,
+        owner,
     )
 
 

@@ -10,7 +10,7 @@ from typing import Final, cast
 from gatekeeper.policy import reading
 from gatekeeper.policy.document import ACTIONS, Action, Deny, Grant, Subject, TopicEntry
 from gatekeeper.policy.nodes import Items, Node, Table, Text
-from gatekeeper.policy.parse_callers import Names, who
+from gatekeeper.policy.parse_callers import Names, owner_name, who
 from gatekeeper.policy.pattern import Pattern, parse_pattern
 from gatekeeper.policy.problem import Problems, shown
 from hosting.units import parse_duration
@@ -66,7 +66,8 @@ def _pattern(key: Text, where: str, names: Names, problems: Problems) -> Pattern
 def _grant(action: Action, node: Node, where: str, names: Names, problems: Problems) -> Grant:
     if not isinstance(node, Table):
         return Grant(action, who(node, where, names, problems), None, node.line)
-    given = reading.fields(node, where, {"who": True, "max_age": False}, problems) or {}
+    keys = {"who": True, "max_age": False, "owners": False}
+    given = reading.fields(node, where, keys, problems) or {}
     max_age_s = None
     if "max_age" in given:
         age_where = f"{where}.max_age"
@@ -80,7 +81,25 @@ def _grant(action: Action, node: Node, where: str, names: Names, problems: Probl
         elif action != "replay":
             problems.add(given["max_age"].line, age_where, "belongs to replay")
     listed = who(given["who"], f"{where}.who", names, problems) if "who" in given else ()
-    return Grant(action, listed, max_age_s, node.line)
+    return Grant(
+        action, listed, max_age_s, node.line, _owners(action, given, where, names, problems)
+    )
+
+
+def _owners(
+    action: Action, given: dict[str, Node], where: str, names: Names, problems: Problems
+) -> tuple[str, ...] | None:
+    """Whose subscriptions a grant of `share` is about; None for everybody's."""
+    if "owners" not in given:
+        return None
+    where = f"{where}.owners"
+    if action != "share":
+        problems.add(given["owners"].line, where, "belongs to share")
+    listed = reading.texts(
+        given["owners"], where, "owners", problems, empty_is="this would share nobody's"
+    )
+    found = (owner_name(item, where, names, problems) for item in listed)
+    return tuple(name for name in found if name is not None)
 
 
 def denies(node: Node | None, names: Names, problems: Problems) -> tuple[Deny, ...]:

@@ -41,6 +41,7 @@ class Question:
     topic: str
     claims: Sequence[str] = ()
     scopes: Sequence[str] = ()
+    owner: str = ""
 
 
 def report_check(data: bytes, path: Path, environment: Environment | None) -> Report:
@@ -125,7 +126,7 @@ def report_explain(data: bytes, path: Path, question: Question) -> Report:
         return _refused(error, COULD_NOT_RUN)
     except UnknownCaller as error:
         return Report(COULD_NOT_RUN, str(error), {"ok": False, "error": str(error)})
-    explained = explain(Policy(document), caller, question.action, question.topic)
+    explained = explain(Policy(document), caller, question.action, question.topic, question.owner)
     decision, nearest = explained.decision, explained.nearest
     at = "" if explained.line is None else f" ({path}:{explained.line})"
     lines = [
@@ -152,6 +153,7 @@ def explanation_data(explained: Explanation) -> dict[str, object]:
         "principal": decision.principal,
         "action": decision.action,
         "topic": decision.topic,
+        "owner": decision.owner or None,
         "rule": decision.rule,
         "line": explained.line,
         "reason": decision.reason,

@@ -43,4 +43,4 @@ def run_tests(policy: Policy) -> Iterator[Outcome]:
             claims=dict(example.claims),
             scopes=frozenset(example.scopes),
         )
-        yield Outcome(place, example, policy.decide(caller, example.do, example.on))
+        yield Outcome(place, example, policy.decide(caller, example.do, example.on, example.owner))

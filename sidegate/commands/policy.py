@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 DEFAULT_FILE = STATE_FOLDER / "policy.yaml"
 # Spelt out, because the help must not import the gatekeeper; a test holds the two together.
-ACTIONS = ("publish", "subscribe", "replay", "admin", "audit")
+ACTIONS = ("publish", "subscribe", "replay", "share", "admin", "audit")
 ENVIRONMENTS = ("development", "production")
 
 _file = click.argument(
@@ -65,6 +65,7 @@ def test(file: Path, *, as_json: bool) -> None:
 @click.option("--as", "caller", required=True, help="A principal's name, or a SPIFFE id.")
 @click.option("--do", "action", type=click.Choice(ACTIONS), required=True, help="The action.")
 @click.option("--on", "topic", required=True, help="The topic.")
+@click.option("--owner", default="", help="For share: whose subscription it is.")
 @click.option(
     "--claim",
     "claims",
@@ -87,6 +88,7 @@ def explain(
     caller: str,
     action: str,
     topic: str,
+    owner: str,
     claims: tuple[str, ...],
     scopes: tuple[str, ...],
     file: Path,
@@ -96,7 +98,7 @@ def explain(
     """Show which rule decides, why, and the nearest rule that would have allowed."""
     from gatekeeper.policy.report import Question, report_explain
 
-    question = Question(caller, cast("Action", action), topic, claims, scopes)
+    question = Question(caller, cast("Action", action), topic, claims, scopes, owner)
     _finish(report_explain(_read(file), file, question), as_json=as_json)
 
 

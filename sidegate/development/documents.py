@@ -158,6 +158,7 @@ topics:
     publish: [{APP_CLIENT}]
     subscribe: [{APP_CLIENT}]
     replay: [{APP_CLIENT}]
+    share: [{APP_CLIENT}]
     admin: [{APP_CLIENT}]
   # The system's own topics are in no wildcard.
   _audit: {{audit: [{APP_CLIENT}]}}
@@ -165,7 +166,7 @@ deny:
   # So that a denial can be seen: publish to forbidden.anything and you get a 403.
   - id: D1
     who: [{APP_CLIENT}]
-    do: [publish, subscribe, replay, admin]
+    do: [publish, subscribe, replay, share, admin]
     on: "forbidden.>"
     reason: topics below forbidden are closed in development
 tests:

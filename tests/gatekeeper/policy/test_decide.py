@@ -448,3 +448,37 @@ def test_the_first_decision_of_a_caller_does_not_look_at_every_rule(caller: Call
     small, big = large(400), large(10_000)
     costs = [lines_run(policy, caller("app7"), "exact.n7.events") for policy in (small, big)]
     assert costs[0] == costs[1] <= 120
+
+
+SHARED = """
+    topics:
+      orders: {share: {who: [billing], owners: [legacy]}}
+      "orders.*": {share: [billing]}
+    deny: [{id: D1, who: [billing], do: [share], on: orders.closed}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("topic", "owner", "allowed"),
+    [
+        ("orders", "legacy", True),
+        ("orders", "somebody", False),
+        ("orders", "", True),
+        ("orders.eu", "somebody", True),
+        ("orders.closed", "somebody", False),
+        ("payments", "legacy", False),
+        ("_audit", "legacy", False),
+    ],
+)
+def test_what_is_anothers_is_shared_topic_by_topic_and_owner_by_owner(
+    rules: Rules, caller: Caller, topic: str, owner: str, *, allowed: bool
+) -> None:
+    decision = rules(SHARED).decide(caller(), "share", topic, owner)
+    assert (decision.allowed, decision.owner) == (allowed, "" if topic == "_audit" else owner)
+
+
+def test_a_denied_share_names_the_owner(rules: Rules, caller: Caller) -> None:
+    decision = rules(SHARED).decide(caller(), "share", "orders", "somebody")
+    assert decision.text == (
+        "billing may not share on orders what is somebody's: no rule allows it"
+    )

@@ -13,8 +13,8 @@ def test_a_subject_is_written_as_the_file_writes_it() -> None:
     assert str(Scope("corp", "log:read")) == "scope:corp:log:read"
 
 
-def test_the_actions_are_the_five_of_the_dialect() -> None:
-    assert ACTIONS == ("publish", "subscribe", "replay", "admin", "audit")
+def test_the_actions_are_the_six_of_the_dialect() -> None:
+    assert ACTIONS == ("publish", "subscribe", "replay", "share", "admin", "audit")
 
 
 def test_every_limit_that_a_policy_can_name_exists() -> None:

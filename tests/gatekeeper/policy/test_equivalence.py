@@ -99,7 +99,7 @@ def decide(policy: dict[str, Any], who: Identity, action: str, topic: str) -> An
     }
     principal = min(found, key=lambda name: (-size[name], name)) if found else who.spiffe_id
     system = topic.startswith("_")
-    if system and action in ("publish", "admin"):
+    if system and action in ("publish", "share", "admin"):
         return Answer(False, principal, None, "system_topic", None)
     if not system and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*", topic):
         return Answer(False, principal, None, "bad_topic", None)

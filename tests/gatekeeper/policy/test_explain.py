@@ -207,3 +207,13 @@ def test_explaining_gives_the_decision_itself(rules: Rules, caller: Caller) -> N
                 found = explain(policy, who, action, topic)  # type: ignore[arg-type]
                 assert found.decision == policy.decide(who, action, topic)  # type: ignore[arg-type]
                 assert found.decision.text in found.why
+
+
+def test_a_share_that_is_about_others_names_them(rules: Rules, caller: Caller) -> None:
+    policy = rules("topics: {orders: {share: {who: [billing], owners: [reader, legacy]}}}")
+    found = explain(policy, caller(), "share", "orders", "somebody")
+    assert not found.decision.allowed
+    assert found.nearest is not None
+    assert found.nearest.missing == "it is about what is legacy, reader's"
+    assert found.nearest.change == "add somebody to its owners"
+    assert explain(policy, caller(), "share", "orders", "legacy").decision.allowed

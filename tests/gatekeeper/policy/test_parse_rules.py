@@ -33,6 +33,22 @@ def test_an_entry_has_a_grant_for_each_action(parse: Parse, head: str) -> None:
 @pytest.mark.parametrize(
     ("entry", "where", "problem"),
     [
+        (
+            "orders: {share: {who: [billing], owners: [nobody]}}",
+            'topics."orders".share.owners',
+            "unknown principal",
+        ),
+        (
+            "orders: {share: {who: [billing], owners: []}}",
+            'topics."orders".share.owners',
+            "is empty",
+        ),
+        (
+            "orders: {publish: {who: [billing], owners: [legacy]}}",
+            'topics."orders".publish.owners',
+            "belongs to share",
+        ),
+        ("_audit: {share: [billing]}", 'topics."_audit".share', "audit only"),
         ("orders.>.x: {}", 'topics."orders.>.x"', "must be the last segment"),
         ("'**': {}", 'topics."**"', "whole segments"),
         ("orders:", 'topics."orders"', "must be a table"),

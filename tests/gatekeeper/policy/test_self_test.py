@@ -39,3 +39,16 @@ def test_a_failed_test_is_a_problem_at_its_line(rules: Rules) -> None:
     assert str(outcome.problem) == (
         "11: tests[0]: expected allow, but billing may not publish on x: no rule allows it"
     )
+
+
+def test_a_test_of_a_share_may_name_the_owner(rules: Rules) -> None:
+    policy = rules(
+        """
+        topics: {orders: {share: {who: [billing], owners: [legacy, "spiffe://example/x"]}}}
+        tests:
+          - {as: billing, do: share, on: orders, owner: legacy, expect: allow}
+          - {as: billing, do: share, on: orders, owner: "spiffe://example/x", expect: allow}
+          - {as: billing, do: share, on: orders, owner: reader, expect: deny}
+        """
+    )
+    assert all(outcome.passed for outcome in run_tests(policy))
