@@ -32,6 +32,7 @@ class Ruling:
     policy_hash: bytes
     identity: Identity
     max_age_s: float | None = None
+    owner: str = ""
 
     @property
     def id_text(self) -> str:
@@ -85,12 +86,14 @@ def rule_on(
         policy_hash=policy_hash,
         identity=identity,
         max_age_s=decision.max_age_s,
+        owner=decision.owner,
     )
 
 
 def record_of(ruling: Ruling, gatekeeper_id: str) -> dict[str, object]:
     """The ruling as one record of the decision log."""
     identity = ruling.identity
+    whose = {"owner": ruling.owner} if ruling.owner else {}
     return {
         "kind": "decision",
         "decision_id": ruling.id_text,
@@ -98,6 +101,7 @@ def record_of(ruling: Ruling, gatekeeper_id: str) -> dict[str, object]:
         "allowed": ruling.allowed,
         "action": ruling.action,
         "topic": ruling.topic,
+        **whose,
         "principal": ruling.principal,
         "rule": ruling.rule,
         "reason": ruling.reason,

@@ -112,8 +112,11 @@ class Gate:
             self._log.note_denial(ruling)
         return ruling
 
-    async def require(self, caller: Caller, questions: Sequence[Question], topic: str) -> Ruling:
-        """The ruling that answers one of `questions` with yes, or Denied.
+    async def require(
+        self, caller: Caller, questions: Sequence[Question], topic: str, owner: str = ""
+    ) -> Ruling:
+        """The ruling that answers one of `questions` with yes, or Denied. `owner` is whose
+        subscription it is about, where that is asked.
 
         Of several that do, the one that reaches back furthest counts. An allowed
         decision stands for a while: repeats quote its id and are not noted again.
@@ -121,18 +124,19 @@ class Gate:
         policy = self._policy()
         identity = caller.identity
         key = (policy.hash, identity.thumbprint, identity.token_id, caller.principal, *questions)
-        standing = self._standing.get((*key, topic))
+        standing = self._standing.get((*key, topic, owner))
         if standing is not None and caller.received_us - standing.at_us < self._stands_for_us:
-            self._standing.move_to_end((*key, topic))
+            self._standing.move_to_end((*key, topic, owner))
             return standing
-        ruling = _ruling(policy, best_decision(policy, identity, questions, topic), caller)
+        decision = best_decision(policy, identity, questions, topic, owner)
+        ruling = _ruling(policy, decision, caller)
         self._metrics.decided(ruling)
         if not ruling.allowed:
             self._log.note_denial(ruling)
             raise Denied(ruling)
         self._spend_record(policy, caller)
         await self._log.note_allowed(ruling)
-        self._standing[(*key, topic)] = ruling
+        self._standing[(*key, topic, owner)] = ruling
         if len(self._standing) > STANDING_MAX:
             self._standing.popitem(last=False)
         return ruling
@@ -161,6 +165,10 @@ class Gate:
         """Whether the caller may do anything on the topic; nothing is noted."""
         return self._policy().decide(caller.identity, "any", topic).allowed
 
+    def may_share(self, caller: Caller, topic: str, owner: str) -> bool:
+        """Whether the caller may see what is another's on the topic; nothing is noted."""
+        return self._policy().decide(caller.identity, "share", topic, owner).allowed
+
     def note_denial(self, caller: Caller, decision: Decision) -> Ruling:
         """Note a denial of the policy in force that was found on its own: an open stream's."""
         ruling = _ruling(self._policy(), decision, caller)
@@ -182,10 +190,10 @@ class Gate:
 
 
 def best_decision(
-    policy: Policy, identity: Identity, questions: Sequence[Question], topic: str
+    policy: Policy, identity: Identity, questions: Sequence[Question], topic: str, owner: str = ""
 ) -> Decision:
     """Of the answers, the yes that reaches back furthest; without a yes, the first no."""
-    decisions = [policy.decide(identity, question, topic) for question in questions]
+    decisions = [policy.decide(identity, question, topic, owner) for question in questions]
     allowed = [decision for decision in decisions if decision.allowed]
     if not allowed:
         return decisions[0]

@@ -19,6 +19,8 @@ class Needs(Enum):
     PUBLISH = "publish on each frame's topic"
     HISTORY = "replay on the topic, or subscribe with a look back (audit on a system topic)"
     STREAM = "subscribe on the topic, or as HISTORY where it begins in the past"
+    SUBSCRIPTION = "subscribe on the subscription's topic; of another's, share besides"
+    PLACE = "as SUBSCRIPTION, and as HISTORY where it begins in the past"
     ANY = "any action on the topic"
     PROOF = "any action on the topic; between two trees nothing more"
     LISTED = "nothing more: the list shows the topics on which the caller may do anything"
@@ -28,7 +30,7 @@ class Needs(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One route: its name is the handler's, its path may hold a topic's `{name}`."""
+    """One route: its name is the handler's, its path may hold the `{name}` of something."""
 
     name: str
     method: str
@@ -36,6 +38,9 @@ class Route:
     needs: Needs
     query: frozenset[str] = frozenset()
 
+
+_ONE: Final = "/v1/subscriptions/{name}"
+_OWNER: Final = frozenset({"owner"})
 
 ROUTES: Final = (
     Route("append", "POST", "/v1/append", Needs.PUBLISH),
@@ -53,6 +58,27 @@ ROUTES: Final = (
     Route("alter_topic", "PATCH", "/v1/topics/{name}", Needs.ADMIN),
     Route("delete_topic", "DELETE", "/v1/topics/{name}", Needs.ADMIN),
     Route("offsets", "GET", "/v1/topics/{name}/offsets", Needs.ANY, frozenset({"time_us"})),
+    Route(
+        "list_subscriptions",
+        "GET",
+        "/v1/subscriptions",
+        Needs.LISTED,
+        frozenset({"owner", "after", "wait_ms"}),
+    ),
+    Route("create_subscription", "POST", "/v1/subscriptions", Needs.PLACE, _OWNER),
+    Route("describe_subscription", "GET", _ONE, Needs.SUBSCRIPTION, _OWNER),
+    Route("alter_subscription", "PATCH", _ONE, Needs.SUBSCRIPTION, _OWNER),
+    Route("delete_subscription", "DELETE", _ONE, Needs.SUBSCRIPTION, _OWNER),
+    Route("pause_subscription", "POST", f"{_ONE}/pause", Needs.SUBSCRIPTION, _OWNER),
+    Route("resume_subscription", "POST", f"{_ONE}/resume", Needs.SUBSCRIPTION, _OWNER),
+    Route("seek_subscription", "POST", f"{_ONE}/seek", Needs.PLACE, _OWNER),
+    Route("ack_subscription", "POST", f"{_ONE}/ack", Needs.SUBSCRIPTION, _OWNER),
+    Route("nack_subscription", "POST", f"{_ONE}/nack", Needs.SUBSCRIPTION, _OWNER),
+    Route("list_channels", "GET", "/v1/channels", Needs.CALLER),
+    Route("create_channel", "POST", "/v1/channels", Needs.CALLER),
+    Route("describe_channel", "GET", "/v1/channels/{name}", Needs.CALLER),
+    Route("replace_channel", "PUT", "/v1/channels/{name}", Needs.CALLER),
+    Route("delete_channel", "DELETE", "/v1/channels/{name}", Needs.CALLER),
     Route(
         "checkpoint",
         "GET",
@@ -72,8 +98,8 @@ ROUTES: Final = (
     Route("access", "GET", "/v1/access", Needs.CALLER, frozenset({"action", "topic", "owner"})),
 )
 
-_NAMED: Final = "/v1/topics/{name}"
-_WITH_NAME: Final = re.compile(r"/v1/topics/([^/]+)(/[a-z]+|)")
+_NAME: Final = "{name}"
+_WITH_NAME: Final = re.compile(r"(/v1/(?:topics|subscriptions|channels)/)([^/]+)(/[a-z]+|)")
 _PATH: Final = re.compile(r"/|(?:/[A-Za-z0-9_.~-]+)+")
 """Segments of unreserved characters: no route and no topic name needs percent-encoding, so `%2F`,
 `%2e`, `//`, a backslash, a fragment, `*` and a whole URL are refused instead of interpreted."""
@@ -85,41 +111,43 @@ def questions_for(needs: Needs, topic: str, *, from_latest: bool = False) -> tup
         return ("admin",)
     if needs is Needs.PUBLISH:
         return ("publish",)
-    if needs in (Needs.STREAM, Needs.HISTORY):
+    if needs in (Needs.STREAM, Needs.HISTORY, Needs.SUBSCRIPTION, Needs.PLACE):
         if is_system_topic(topic):
             return ("audit",)
+        from_latest = from_latest or needs is Needs.SUBSCRIPTION
         return ("subscribe",) if from_latest else ("replay", "subscribe")
     return ("any",)
 
 
 def find_route(method: str, path: str) -> tuple[Route, str]:
-    """The route of a request and the topic's name in its path (empty where it has none).
+    """The route of a request and the name in its path (empty where it has none).
 
     Raises KeyError with the methods that the path takes: none for a path that is not in the table.
     """
     by_method, name = _FIXED.get(path), ""
     if by_method is None:
         match = _WITH_NAME.fullmatch(path)
-        if match is None or match[2] not in _BELOW_NAME:
+        by_method = None if match is None else _NAMED.get(f"{match[1]}{_NAME}{match[3]}")
+        if match is None or by_method is None:
             raise KeyError
-        by_method, name = _BELOW_NAME[match[2]], match[1]
+        name = match[2]
     route = by_method.get(method)
     if route is None:
         raise KeyError(*sorted(by_method))
     return route, name
 
 
-def _by_method(prefix: str) -> dict[str, dict[str, Route]]:
-    """The routes whose path begins with `prefix`, by what follows it and by method."""
+def _by_method(*, named: bool) -> dict[str, dict[str, Route]]:
+    """The routes that have a name in their path, or those that have none, by path and method."""
     found: dict[str, dict[str, Route]] = {}
     for route in ROUTES:
-        if route.path.startswith(prefix) and (prefix or _NAMED not in route.path):
-            found.setdefault(route.path.removeprefix(prefix), {})[route.method] = route
+        if (_NAME in route.path) is named:
+            found.setdefault(route.path, {})[route.method] = route
     return found
 
 
-_FIXED: Final = _by_method("")
-_BELOW_NAME: Final = _by_method(_NAMED)
+_FIXED: Final = _by_method(named=False)
+_NAMED: Final = _by_method(named=True)
 
 
 def plain_path(raw_target: str) -> bool:

@@ -13,6 +13,7 @@ from gatekeeper.about import About
 from gatekeeper.admin import Admin
 from gatekeeper.audit_batch import Signer
 from gatekeeper.authenticator import Authenticator
+from gatekeeper.channels import Channels
 from gatekeeper.config import GatekeeperConfig
 from gatekeeper.connections import Connections
 from gatekeeper.core_connectors import core_client
@@ -22,8 +23,10 @@ from gatekeeper.front_door import FrontDoor
 from gatekeeper.gate import Gate
 from gatekeeper.history import History
 from gatekeeper.intake import Intake
+from gatekeeper.membership import Membership
 from gatekeeper.metrics import GateMetrics
 from gatekeeper.operators import Operators
+from gatekeeper.places import Places
 from gatekeeper.policy.decide import Policy
 from gatekeeper.policy.reload import PolicyFile
 from gatekeeper.proofs import Proofs
@@ -34,6 +37,7 @@ from gatekeeper.revocation_feed import RevocationFeed
 from gatekeeper.server import Listener, ServerLimits
 from gatekeeper.stream import Streaming
 from gatekeeper.streams import Streams
+from gatekeeper.subscriptions import Subscriptions
 from gatekeeper.topics import Topics
 from gatekeeper.trust import TrustDomain
 from gatekeeper.watch import Watch
@@ -292,6 +296,7 @@ class Gatekeeper:
             wait_s_max=limits.wait_max,
             answer_s_max=limits.body_timeout,
         )
+        places = Places(gate=gate, core=core)
         streaming = Streaming(
             gate=gate,
             authenticator=self.authenticator,
@@ -300,7 +305,17 @@ class Gatekeeper:
             streams=self.streams,
             metrics=self.metrics,
             limits=limits,
+            membership=Membership(gate=gate, core=core, places=places),
         )
+        subscriptions = Subscriptions(
+            gate=gate,
+            core=core,
+            places=places,
+            intake=self.intake,
+            json_bytes_max=limits.json_bytes_max,
+            wait_s_max=limits.wait_max,
+        )
+        channels = Channels(core=core, intake=self.intake, json_bytes_max=limits.json_bytes_max)
         topics = Topics(
             gate=gate, core=core, intake=self.intake, json_bytes_max=limits.json_bytes_max
         )
@@ -317,6 +332,8 @@ class Gatekeeper:
                 "alter_topic": topics.alter_topic,
                 "delete_topic": topics.delete_topic,
                 "offsets": topics.offsets,
+                **subscriptions.handlers(),
+                **channels.handlers(),
                 "checkpoint": proofs.checkpoint,
                 "proof": proofs.proof,
                 "status": about.status,

@@ -8,6 +8,7 @@ is under way. Control messages are read and rebuilt (`stream_messages.py`); fram
 import asyncio
 import logging
 import time
+from collections.abc import Callable
 from typing import Final
 
 import aiohttp
@@ -17,7 +18,6 @@ from gatekeeper.authentication_errors import AuthenticationError
 from gatekeeper.authenticator import Authenticator
 from gatekeeper.call import Call
 from gatekeeper.config import LimitsConfig
-from gatekeeper.decisions import Ruling
 from gatekeeper.errors import (
     BadRequest,
     CoreUnavailable,
@@ -28,10 +28,12 @@ from gatekeeper.errors import (
 )
 from gatekeeper.gate import Caller, Gate
 from gatekeeper.history import is_older
+from gatekeeper.member_messages import MemberOpen, Said, parse_first, parse_said
+from gatekeeper.membership import Admitted, Membership, NotOpened
 from gatekeeper.metrics import GateMetrics
 from gatekeeper.quotas import Quotas
 from gatekeeper.routes import Needs, questions_for
-from gatekeeper.stream_messages import Open, Token, end_message, parse_next, parse_open
+from gatekeeper.stream_messages import Credit, Open, Token, end_message, parse_next
 from gatekeeper.streams import End, OpenStream, Streams
 from gatekeeper.upstream import CoreClient
 from log_format.envelope import decode_envelope
@@ -44,6 +46,9 @@ PING_S: Final = 20.0
 CLOSE_S: Final = 1.0
 """For the last message and the closing handshake; a peer that does not read gets cut."""
 OVERLOADED_RETRY_S: Final = 5.0
+
+Parse = Callable[[str], Said | Credit | Token]
+"""Reads what a caller may say once its stream is open."""
 
 
 class Streaming:
@@ -59,8 +64,10 @@ class Streaming:
         streams: Streams,
         metrics: GateMetrics,
         limits: LimitsConfig,
+        membership: Membership,
     ) -> None:
         self._gate = gate
+        self._membership = membership
         self._authenticator = authenticator
         self._core = core
         self._quotas = quotas
@@ -107,23 +114,15 @@ class Streaming:
             opening = await _receive_open(socket, self._limits.stream_open_timeout)
             if opening is None:
                 return End("closed", "the caller has gone")
+            if isinstance(opening, MemberOpen):
+                admitted = await self._membership.admit(call, opening)
+                return await self._carry(socket, call, admitted, parse_said)
             questions = questions_for(Needs.STREAM, opening.topic, from_latest=opening.from_latest)
             ruling = await self._gate.require(call.caller, questions, opening.topic)
-            stream = OpenStream(
-                call.caller,
-                self._authenticator.verify_peer(call.caller.connection.chain, time.time()),
-                questions,
-                opening.topic,
-                ruling,
-                asyncio.get_running_loop().create_future(),
-            )
-            self._streams.add(stream)
-            try:
-                async with self._core.stream(call.behalf(ruling)) as upstream:
-                    await upstream.send_str(opening.to_core())
-                    return await self._pump(socket, upstream, stream)
-            finally:
-                self._streams.remove(stream)
+            admitted = Admitted(questions, ruling, opening.to_core(), ruling.max_age_s)
+            return await self._carry(socket, call, admitted, parse_next)
+        except NotOpened as error:
+            return End(error.code, str(error), dict(error.members))
         except Denied as error:
             return End("denied", str(error), dict(error.members))
         except BadRequest as error:
@@ -135,15 +134,39 @@ class Streaming:
         except GateError as error:
             return End("refused", str(error), dict(error.members))
 
+    async def _carry(
+        self, socket: web.WebSocketResponse, call: Call, admitted: Admitted, parse: Parse
+    ) -> End:
+        """Open the core's side, and pass messages while the stream may go on."""
+        stream = OpenStream(
+            call.caller,
+            self._authenticator.verify_peer(call.caller.connection.chain, time.time()),
+            admitted.questions,
+            admitted.ruling.topic,
+            admitted.ruling,
+            asyncio.get_running_loop().create_future(),
+            admitted.owner,
+        )
+        self._streams.add(stream)
+        try:
+            async with self._core.stream(call.behalf(admitted.ruling)) as upstream:
+                await upstream.send_str(admitted.opening)
+                return await self._pump(socket, upstream, stream, admitted.max_age_s, parse)
+        finally:
+            self._streams.remove(stream)
+
     async def _pump(
         self,
         socket: web.WebSocketResponse,
         upstream: aiohttp.ClientWebSocketResponse,
         stream: OpenStream,
+        max_age_s: float | None,
+        parse: Parse,
     ) -> End:
         """Run both directions and wait for the first reason to end."""
-        down = asyncio.create_task(self._pass_down(socket, upstream, stream), name="stream down")
-        up = asyncio.create_task(self._pass_up(socket, upstream, stream), name="stream up")
+        passing_down = self._pass_down(socket, upstream, stream, _AgeCheck(max_age_s))
+        down = asyncio.create_task(passing_down, name="stream down")
+        up = asyncio.create_task(self._pass_up(socket, upstream, stream, parse), name="stream up")
         try:
             await asyncio.wait({down, up, stream.ended}, return_when=asyncio.FIRST_COMPLETED)
             if stream.ended.done():
@@ -160,8 +183,8 @@ class Streaming:
         socket: web.WebSocketResponse,
         upstream: aiohttp.ClientWebSocketResponse,
         stream: OpenStream,
+        unchecked: "_AgeCheck",
     ) -> End:
-        unchecked = _AgeCheck(stream.ruling)
         count = self._metrics.stream_bytes.inc
         try:
             while True:
@@ -184,13 +207,14 @@ class Streaming:
         socket: web.WebSocketResponse,
         upstream: aiohttp.ClientWebSocketResponse,
         stream: OpenStream,
+        parse: Parse,
     ) -> End:
         try:
             while True:
                 text = await _receive_text(socket)
                 if text is None:
                     return End("closed", "the caller has gone")
-                said = parse_next(text)
+                said = parse(text)
                 if isinstance(said, Token):
                     await self._renew(stream, said)
                 else:
@@ -211,6 +235,8 @@ class Streaming:
             identity, principal, caller.connection, time.time_ns() // 1000, caller.request_id
         )
         stream.ruling = await self._gate.require(renewed, stream.questions, stream.topic)
+        if stream.owner:
+            await self._gate.require(renewed, ("share",), stream.topic, stream.owner)
         stream.caller = renewed
 
 
@@ -219,8 +245,8 @@ class _AgeCheck:
 
     __slots__ = ("_max_age_s", "_seen")
 
-    def __init__(self, ruling: Ruling) -> None:
-        self._max_age_s = ruling.max_age_s
+    def __init__(self, max_age_s: float | None) -> None:
+        self._max_age_s = max_age_s
         self._seen: set[int] = set()
 
     def refuses(self, frame: bytes) -> bool:
@@ -236,13 +262,15 @@ class _AgeCheck:
         return is_older(frame, self._max_age_s, time.time_ns() // 1000)
 
 
-async def _receive_open(socket: web.WebSocketResponse, timeout_s: float) -> Open | None:
+async def _receive_open(
+    socket: web.WebSocketResponse, timeout_s: float
+) -> Open | MemberOpen | None:
     try:
         async with asyncio.timeout(timeout_s):
             text = await _receive_text(socket)
     except TimeoutError as error:
         raise BadRequest(f"no open message came within {timeout_s:.0f} s") from error
-    return None if text is None else parse_open(text)
+    return None if text is None else parse_first(text)
 
 
 async def _receive_text(socket: web.WebSocketResponse) -> str | None:

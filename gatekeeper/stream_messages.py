@@ -40,7 +40,7 @@ class Open:
     def to_core(self) -> str:
         """The message as the core gets it."""
         partitions = None if self.partitions is None else list(self.partitions)
-        return _dump(
+        return dump(
             type="open",
             topic=self.topic,
             partitions=partitions,
@@ -57,7 +57,7 @@ class Credit:
 
     def to_core(self) -> str:
         """The message as the core gets it."""
-        return _dump(type="credit", bytes=self.bytes)
+        return dump(type="credit", bytes=self.bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,34 +75,42 @@ def parse_open(text: str) -> Open:
     message = json_object(text.encode())
     if message.get("type") != "open":
         raise BadRequest("the first message must be of type open")
-    _only(message, "type", "topic", "partitions", "from", "credit_bytes")
+    only(message, "type", "topic", "partitions", "from", "credit_bytes")
     return Open(
         topic=topic_name(message.get("topic")),
         partitions=_partitions(message.get("partitions")),
-        start=_start(message.get("from", "latest")),
-        credit_bytes=_number(message.get("credit_bytes", 0), "credit_bytes", CREDIT_BYTES_MAX),
+        start=parse_start(message.get("from", "latest")),
+        credit_bytes=number(message.get("credit_bytes", 0), "credit_bytes", CREDIT_BYTES_MAX),
     )
 
 
 def parse_next(text: str) -> Credit | Token:
     """Any later message."""
     message = json_object(text.encode())
+    said = parse_common(message)
+    if said is None:
+        raise BadRequest("type: must be credit or token once the stream is open")
+    return said
+
+
+def parse_common(message: dict[str, Any]) -> Credit | Token | None:
+    """A message that every open stream may get; None for any other."""
     kind = message.get("type")
     if kind == "credit":
-        _only(message, "type", "bytes")
-        return Credit(_number(message.get("bytes"), "bytes", CREDIT_BYTES_MAX, at_least=1))
+        only(message, "type", "bytes")
+        return Credit(number(message.get("bytes"), "bytes", CREDIT_BYTES_MAX, at_least=1))
     if kind == "token":
-        _only(message, "type", "token")
+        only(message, "type", "token")
         token = message.get("token")
         if not isinstance(token, str) or not 0 < len(token) <= TOKEN_CHARS_MAX:
             raise BadRequest(f"token: must be a string of 1 to {TOKEN_CHARS_MAX} characters")
         return Token(token)
-    raise BadRequest("type: must be credit or token once the stream is open")
+    return None
 
 
 def end_message(code: str, detail: str, members: Mapping[str, Any] | None = None) -> str:
     """The last message that a caller gets."""
-    return _dump(type="end", code=code, detail=detail, **(members or {}))
+    return dump(type="end", code=code, detail=detail, **(members or {}))
 
 
 def _partitions(value: object) -> tuple[int, ...] | None:
@@ -110,45 +118,50 @@ def _partitions(value: object) -> tuple[int, ...] | None:
         return None
     if not isinstance(value, list) or not 1 <= len(value) <= PARTITIONS_MAX:
         raise BadRequest(f"partitions: must be null or a list of 1 to {PARTITIONS_MAX} numbers")
-    numbers = tuple(_number(item, "partitions", 2**31 - 1) for item in value)
+    numbers = tuple(number(item, "partitions", 2**31 - 1) for item in value)
     if len(set(numbers)) != len(numbers):
         raise BadRequest("partitions: one stands twice")
     return numbers
 
 
-def _start(value: object) -> Start:
+def parse_start(value: object, name: str = "from") -> Start:
+    """A place to begin."""
     if value in ("earliest", "latest"):
         return "latest" if value == "latest" else "earliest"
     if isinstance(value, dict) and len(value) == 1:
         if "time_us" in value:
-            return {"time_us": _number(value["time_us"], "from.time_us", INT64_MAX)}
+            return {"time_us": number(value["time_us"], f"{name}.time_us", INT64_MAX)}
         offsets = value.get("offsets")
         if isinstance(offsets, dict) and 1 <= len(offsets) <= PARTITIONS_MAX:
-            return {"offsets": {_key(key): _offset(offsets[key]) for key in offsets}}
-    raise BadRequest('from: must be "earliest", "latest", {"offsets": {…}} or {"time_us": N}')
+            return {"offsets": {_key(key, name): _offset(offsets[key], name) for key in offsets}}
+    places = '"earliest", "latest", {"offsets": {…}} or {"time_us": N}'
+    raise BadRequest(f"{name}: must be {places}")
 
 
-def _key(key: str) -> str:
+def _key(key: str, name: str) -> str:
     if not (key.isascii() and key.isdigit() and len(key) <= 10 and str(int(key)) == key):
-        raise BadRequest("from.offsets: each name must be a partition's number")
+        raise BadRequest(f"{name}.offsets: each name must be a partition's number")
     return key
 
 
-def _offset(value: object) -> int:
-    return _number(value, "from.offsets", INT64_MAX)
+def _offset(value: object, name: str) -> int:
+    return number(value, f"{name}.offsets", INT64_MAX)
 
 
-def _number(value: object, name: str, at_most: int, at_least: int = 0) -> int:
+def number(value: object, name: str, at_most: int, at_least: int = 0) -> int:
+    """A whole number within bounds."""
     if isinstance(value, bool) or not isinstance(value, int) or not at_least <= value <= at_most:
         raise BadRequest(f"{name}: must be a whole number from {at_least} to {at_most}")
     return value
 
 
-def _only(message: dict[str, Any], *known: str) -> None:
+def only(message: Mapping[str, Any], *known: str) -> None:
+    """Refuse members that nobody knows."""
     for name in message:
         if name not in known:
             raise BadRequest(f"{name[:40]!r} is unknown here; known are: {', '.join(known)}")
 
 
-def _dump(**members: Any) -> str:
+def dump(**members: Any) -> str:
+    """A message as text."""
     return orjson.dumps(members).decode()

@@ -38,7 +38,8 @@ class End:
 
 @dataclass(slots=True, eq=False)
 class OpenStream:
-    """One stream. `caller` changes when a fresh token comes, `ruling` with a new policy."""
+    """One stream. `caller` changes when a fresh token comes, `ruling` with a new policy. `owner` is
+    whose subscription it is a member of, where that is another's."""
 
     caller: Caller
     peer: PeerCertificate
@@ -46,6 +47,7 @@ class OpenStream:
     topic: str
     ruling: Ruling
     ended: "asyncio.Future[End]"
+    owner: str = ""
 
     def end(self, end: End) -> None:
         """Ask the stream to end; the first reason counts."""
@@ -71,6 +73,8 @@ def why_end(
         return End(error.code, str(error), dict(error.members))
     if policy.hash != stream.ruling.policy_hash:
         decision = best_decision(policy, identity, stream.questions, stream.topic)
+        if decision.allowed and stream.owner:
+            decision = policy.decide(identity, "share", stream.topic, stream.owner)
         if not decision.allowed:
             return End("denied", decision.text, {"reason": decision.reason}, decision)
         if decision.principal != stream.caller.principal:

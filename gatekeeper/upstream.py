@@ -209,10 +209,14 @@ class CoreClient:
         query: Mapping[str, str] | None = None,
         body: bytes | None = None,
         if_match: str | None = None,
+        topic: str | None = None,
         timeout_s: float | None = None,
     ) -> Answer:
-        """A request with a JSON body, or none, and an answer of bounded size."""
+        """A request with a JSON body, or none, and an answer of bounded size. `topic` is what was
+        decided about, where the path does not say it."""
         headers = behalf.headers()
+        if topic is not None:
+            headers["Sidegate-Topic"] = topic
         if if_match is not None:
             headers["If-Match"] = if_match
         if body is not None:

@@ -92,6 +92,7 @@ class FakeCore:
     ends: dict[tuple[str, int], int] = field(default_factory=lambda: defaultdict(int))
     requests: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
     topics: dict[str, dict[str, Any]] = field(default_factory=dict)
+    subscriptions: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     revocations: list[dict[str, Any]] = field(default_factory=list)
     append_age_s: float = 0.0
     fail: int | None = None
@@ -114,6 +115,11 @@ class FakeCore:
         app.router.add_patch("/v1/topics/{name}", self._describe)
         app.router.add_delete("/v1/topics/{name}", self._delete)
         app.router.add_get("/v1/topics/{name}/offsets", self._offsets)
+        app.router.add_route("*", "/v1/subscriptions", self._subscriptions)
+        app.router.add_route("*", "/v1/subscriptions/{name}", self._subscriptions)
+        app.router.add_route("*", "/v1/subscriptions/{name}/{rest}", self._subscriptions)
+        app.router.add_route("*", "/v1/channels", self._echo)
+        app.router.add_route("*", "/v1/channels/{id}", self._echo)
         app.router.add_get("/v1/status", self._status)
         app.router.add_get("/v1/revocations", self._revocations)
         app.router.add_post("/v1/revocations", self._revoke)
@@ -209,6 +215,8 @@ class FakeCore:
         await socket.prepare(request)
         opening = json.loads((await socket.receive()).data)
         self.opened.append(opening)
+        if "subscription" in opening:
+            return await self._member(socket, opening)
         topic, credit = opening["topic"], opening["credit_bytes"]
         end = self.ends[topic, 0]
         start = opening["from"]
@@ -245,6 +253,40 @@ class FakeCore:
             sender.cancel()
             await asyncio.gather(sender, return_exceptions=True)
         return socket
+
+    async def _member(self, socket: Any, opening: dict[str, Any]) -> web.StreamResponse:
+        """A member's stream: every message is answered with what was heard."""
+        await socket.send_json({"type": "opened", "topic": opening["topic"]})
+        for frame in self._from(opening["topic"], 0, 0):
+            await socket.send_bytes(frame)
+        async for message in socket:
+            await socket.send_json({"type": "heard", "said": json.loads(message.data)})
+        return socket
+
+    async def _subscriptions(self, request: web.Request) -> web.StreamResponse:
+        """Describes those that a test has made; anything else is answered with what was asked."""
+        owner, name = request.query.get("owner"), request.match_info.get("name")
+        if request.method == "GET" and name is None:
+            mine = [each for each in self.subscriptions.values() if each["owner"] == owner]
+            return web.json_response({"version": 9, "subscriptions": mine})
+        if name is not None and (owner, name) not in self.subscriptions:
+            problem = {"code": "unknown_subscription", "detail": "none", "subscription": name}
+            return web.json_response(problem, status=404, content_type="application/problem+json")
+        if request.method == "GET":
+            return web.json_response(self.subscriptions[owner or "", name or ""])
+        return await self._echo(request)
+
+    async def _echo(self, request: web.Request) -> web.StreamResponse:
+        body = await request.read()
+        asked = {
+            "method": request.method,
+            "path": request.raw_path,
+            "principal": request.headers["Sidegate-Principal"],
+            "topic": request.headers.get("Sidegate-Topic"),
+            "if_match": request.headers.get("If-Match"),
+            "body": json.loads(body) if body else None,
+        }
+        return web.json_response(asked)
 
     async def _list(self, request: web.Request) -> web.StreamResponse:
         return web.json_response({"topics": list(self.topics.values())})

@@ -28,7 +28,7 @@ class Answers:
     def __init__(self, **answers: tuple[bool, float | None]) -> None:
         self._answers = answers
 
-    def decide(self, identity: Any, action: Any, topic: str) -> Decision:
+    def decide(self, identity: Any, action: Any, topic: str, owner: str = "") -> Decision:
         allowed, max_age_s = self._answers[action]
         reason: Any = "allowed" if allowed else "no_rule"
         return Decision(allowed, action, topic, "p", None, reason, "", max_age_s)
