@@ -19,6 +19,7 @@ class Needs(Enum):
     PUBLISH = "publish on each frame's topic"
     HISTORY = "replay on the topic, or subscribe with a look back (audit on a system topic)"
     STREAM = "subscribe on the topic, or as HISTORY where it begins in the past"
+    OWN = "nothing more for one's own; share on the topic for another's"
     SUBSCRIPTION = "subscribe on the subscription's topic; of another's, share besides"
     PLACE = "as SUBSCRIPTION, and as HISTORY where it begins in the past"
     ANY = "any action on the topic"
@@ -62,11 +63,11 @@ ROUTES: Final = (
         "list_subscriptions",
         "GET",
         "/v1/subscriptions",
-        Needs.LISTED,
+        Needs.OWN,
         frozenset({"owner", "after", "wait_ms"}),
     ),
     Route("create_subscription", "POST", "/v1/subscriptions", Needs.PLACE, _OWNER),
-    Route("describe_subscription", "GET", _ONE, Needs.SUBSCRIPTION, _OWNER),
+    Route("describe_subscription", "GET", _ONE, Needs.OWN, _OWNER),
     Route("alter_subscription", "PATCH", _ONE, Needs.SUBSCRIPTION, _OWNER),
     Route("delete_subscription", "DELETE", _ONE, Needs.SUBSCRIPTION, _OWNER),
     Route("pause_subscription", "POST", f"{_ONE}/pause", Needs.SUBSCRIPTION, _OWNER),
