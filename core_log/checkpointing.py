@@ -118,7 +118,11 @@ class Checkpointing:
             self._clock,
             witnesses,
         )
-        await self._in_thread(self.checkpointer.open)
+        try:
+            await self._in_thread(self.checkpointer.open)
+        except OSError as error:
+            await self.stop()
+            raise StartError(f"the checkpoints can't be read: {error}") from error
         await self._turn()
         self._storage.disk.tail(self._on_commit)
         self._task = asyncio.create_task(self._run(), name="checkpoints")
@@ -247,6 +251,10 @@ class Checkpointing:
             fresh = await self._in_thread(checkpointer.turn)
         except (TreeRefused, SignerUnavailable, NotAnExtension, OSError) as error:
             self._could_not(str(error))
+        except Exception as error:
+            # Whatever it is, the next turn may do better, and who waits must not wait for ever.
+            log.exception("signing failed")
+            self._could_not(f"signing failed: {error}")
         else:
             self.problem = None
             if fresh:

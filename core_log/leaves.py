@@ -11,7 +11,7 @@ from core_log.index import Index
 from core_log.scan import Window
 from core_log.segment import Segment
 from core_log.segments import Segments
-from log_format.envelope import Envelope, decode_envelope
+from log_format.envelope import Envelope, decode_envelope, read_stamped
 from log_format.errors import FormatError
 from log_format.leaf import leaf_hash
 from log_format.limits import ENVELOPE_BYTES_MAX
@@ -75,15 +75,22 @@ def _hashes(segment: Segment, begin: int, end: int) -> Iterator[bytes | None]:
             continue
         position, length = _extent(index, number)
         read = window.get if length <= NEIGHBOUR_BYTES_MAX else segment.file.read
-        envelope = _decoded(
-            read(position, min(length, ENVELOPE_BYTES_MAX)), segment.first_leaf + number
-        )
-        yield None if envelope is None else leaf_hash(envelope.raw)
+        data = read(position, min(length, ENVELOPE_BYTES_MAX))
+        yield _hash(data, segment.first_leaf + number)
 
 
 def _extent(index: Index, number: int) -> tuple[int, int]:
     entry = index.entry(number)
     return entry.position, entry.length
+
+
+def _hash(data: bytes, leaf: int) -> bytes | None:
+    """The hash of the envelope in `data`, if its checksum is right and it is of this leaf."""
+    try:
+        raw, stamp = read_stamped(data)
+    except FormatError:
+        return None
+    return leaf_hash(raw) if stamp.leaf == leaf else None
 
 
 def _decoded(data: bytes, leaf: int) -> Envelope | None:

@@ -104,7 +104,10 @@ class Tree:
         """Have the tiles of the first `size` leaves on disk, synced. They must be synced leaves."""
         with self._saving:
             if self.refusal is None and size > self._saved:
-                self._save(size, list(tiles_between(self._saved, size)))
+                try:
+                    self._save(size, list(tiles_between(self._saved, size)))
+                except TreeRefused as refused:
+                    self.refuse(str(refused))
 
     def save_edge(self) -> None:
         """The same for all leaves, where every full tile is on disk already."""

@@ -24,6 +24,7 @@ _PRODUCER: Final = struct.Struct("<BBHiqhHiiIqq32s")
 _PROVENANCE: Final = struct.Struct("<BBHHHHHHHq16s32s32s")
 _STAMP: Final = struct.Struct("<BBHIQqqQ")
 DURABLE_BYTES: Final = 8
+STAMP_BYTES: Final = _STAMP.size
 """The durable position is the last field of the last part, so that a leaf can leave it out."""
 
 

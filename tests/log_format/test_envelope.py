@@ -14,6 +14,7 @@ from log_format.envelope import (
     new_envelope,
     peek_lengths,
     provenance_signed_bytes,
+    read_stamped,
     seal_provenance,
     without_body,
 )
@@ -21,6 +22,7 @@ from log_format.errors import (
     BadField,
     BadMagic,
     ChecksumMismatch,
+    FormatError,
     TooLarge,
     Truncated,
     UnsupportedVersion,
@@ -49,6 +51,21 @@ def test_the_core_may_stamp_its_own_batch_that_has_no_provenance(sent: bytes, st
     envelope = decode_envelope(add_stamp(sent, stamp))
     assert envelope.provenance is None
     assert envelope.stamp == stamp
+
+
+def test_a_stamped_envelope_can_be_read_without_its_other_parts(
+    sent: bytes, provenance: Provenance, stamp: Stamp
+) -> None:
+    stamped = add_stamp(add_provenance(sent, provenance), stamp)
+    assert read_stamped(stamped + b"body") == (stamped, stamp)
+    assert read_stamped(without_body(stamped)) == (without_body(stamped), stamp)
+    for at in range(len(stamped)):
+        with pytest.raises(FormatError):
+            read_stamped(stamped[:at] + bytes([stamped[at] ^ 1]) + stamped[at + 1 :])
+        with pytest.raises(Truncated):
+            read_stamped(stamped[:at])
+    with pytest.raises(BadField, match="no stamp"):
+        read_stamped(sent)
 
 
 def test_no_part_is_added_twice_or_out_of_order(
