@@ -24,7 +24,7 @@ from sidecar.shelf import Shelf
 FLIGHT_BYTES: Final = 1024 * 1024
 """About what one of several requests carries, uncompressed: large batches go one by one, so that
 sidecar, gatekeeper and core each have one to work on; small ones go together."""
-FOLLOW_BYTES: Final = 256 * 1024
+FOLLOW_BYTES: Final = 512 * 1024
 """So much must wait, or a whole batch, before a further request follows those under way. Less
 gains nothing by not waiting for the answer, and may overtake a larger one on the way."""
 RESIDENT_MAX: Final = 2 * BATCHES_IN_FLIGHT_MAX
