@@ -40,6 +40,9 @@ GROWTH_FACTOR: Final = 4
 """Or so many times a snapshot's own length, so that all snapshots together write little."""
 FRAME_BYTES: Final = MIB
 """Records of one frame, far below the format's limit on a body."""
+INTERVAL_S: Final = 0.005
+"""Between the begins of two writes: an idle log writes at once, a busy one syncs 200 times a second
+at most and leaves the disk to messages. A confirmation is in nobody's way."""
 RETRY_S: Final = 1.0
 """How long a full disk is left alone."""
 
@@ -205,6 +208,7 @@ class CursorLog:
             await self._work.wait()
             self._work.clear()
             while self._changed or self._waiting:
+                began = self._clock.monotonic()
                 try:
                     await self._write()
                 except DiskFull as error:
@@ -220,6 +224,9 @@ class CursorLog:
                     # The folders beside the log: to go on could only hide what is wrong.
                     self._on_failure(error)
                     raise
+                rest = began + INTERVAL_S - self._clock.monotonic()
+                if rest > 0 and not self._closing:
+                    await asyncio.sleep(rest)
 
     async def _write(self) -> None:
         keys, self._changed = self._changed, {}
