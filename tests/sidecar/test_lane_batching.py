@@ -346,7 +346,7 @@ def test_a_further_request_follows_once_enough_waits_and_each_carries_about_its_
     assert lane.due_at() == 0.0
     second = lane.load(1 << 24)
     for _ in range(10):
-        lane.offer(message(size=FOLLOW_BYTES), now=0.0)
+        lane.offer(message(size=FLIGHT_BYTES // 4), now=0.0)
     third = lane.load(1 << 24)
     assert [counts(each) for each in (first, second, third)] == [[1], [2], [3]]
     assert lane.due_at() is None, "no more than three at a time"
