@@ -107,6 +107,9 @@ class DedupeConfig:
     """Newest ids that are remembered, of all topics together: about 25 MiB when full."""
     age: Seconds = 3600.0
     """How long an id is remembered once its message is in the log."""
+    late: Seconds = 30.0
+    """How long a request whose connection was lost may still reach the log: as long as a gatekeeper
+    waits for the core. Until then "not in the log" does not mean "not sent"."""
 
     def problems(self) -> Iterator[tuple[str, str]]:
         """A window must hold something."""

@@ -97,7 +97,7 @@ class DedupeWindow:
     def unsettle(self, key: bytes, now_s: float) -> list[Entry]:
         """Nothing more will be learnt of the message here; the entries that are to be told."""
         seen = self._seen.get(key)
-        self.put(key, Seen(Stage.UNKNOWN, now_s if seen is None else seen.at_s))
+        self.put(key, Seen(Stage.UNKNOWN, now_s if seen is None else min(now_s, seen.at_s)))
         return [] if seen is None else seen.followers
 
     def forget(self, key: bytes) -> list[Entry]:

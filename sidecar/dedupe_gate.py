@@ -33,10 +33,15 @@ class DedupeGate:
 
     name = "dedupe"
 
-    def __init__(self, window: DedupeWindow, journal: DedupeJournal, search: Search) -> None:
+    def __init__(
+        self, window: DedupeWindow, journal: DedupeJournal, search: Search, late_s: float
+    ) -> None:
+        """`late_s` is how long a request of the run before this one may still reach the log."""
         self._window = window
         self._journal = journal
         self._search = search
+        self._late_s = late_s
+        self._late_until = 0.0
         self._searches: set[asyncio.Task[None]] = set()
         # From here on by the monotonic clock: a step of the other must forget no id.
         self._began_s = time.time() - time.monotonic()
@@ -48,6 +53,7 @@ class DedupeGate:
 
     async def start(self) -> None:
         """Remember what earlier runs have seen."""
+        self._late_until = time.monotonic() + self._late_s
         for line in self._journal.open():
             if line.mark is Mark.DONE:
                 place = Committed("", line.partition, line.offset, "", line.durability)
@@ -218,17 +224,19 @@ class DedupeGate:
         identity = _identity(entry)
         if identity is None:
             return
+        reason = "no answer in time"
         try:
             async with asyncio.timeout(timeout_s):
                 found = await self._search(entry.payload.topic, identity, since_us)
+                while found is None and (left_s := self._late_until - time.monotonic()) > 0:
+                    # What the earlier run had sent may still be on its way there.
+                    reason = f"it may still arrive there within {left_s:.0f} s"
+                    await asyncio.sleep(left_s)
+                    found = await self._search(entry.payload.topic, identity, since_us)
         except (CannotTell, TimeoutError) as error:
-            self._window.put(key, Seen(Stage.UNKNOWN, since_us / _US))
-            entry.answer(
-                InDoubt(
-                    "this id was accepted before a restart, and the log cannot be asked for it "
-                    f"({error or 'no answer in time'}); ask again, or use a new id"
-                )
-            )
+            for follower in self._window.unsettle(key, since_us / _US):
+                follower.answer(_unknown(str(error) or reason))
+            entry.answer(_unknown(str(error) or reason))
             return
         if found is None:
             submit(entry, timeout_s, partition)
@@ -239,6 +247,13 @@ class DedupeGate:
         self.repeats += 1
         for each in (entry, *followers):
             each.answer(found._replace(id=each.own_id or found.id))
+
+
+def _unknown(reason: str) -> InDoubt:
+    return InDoubt(
+        "this id was accepted before a restart, and the log cannot tell what became of it "
+        f"({reason}); ask again, or use a new id"
+    )
 
 
 def _identity(entry: Entry) -> bytes | None:

@@ -5,12 +5,13 @@ window of ids keeps, and the rest stays in the reject file. Knows no HTTP.
 """
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from sidecar.batch import Ack, Committed
-from sidecar.errors import BeingRetried, InDoubt, SidecarError
+from sidecar.errors import BeingRetried, InDoubt, SidecarError, retry_after
 from sidecar.id_search import CannotTell
 from sidecar.message import Message
 from sidecar.publisher import Publisher
@@ -44,13 +45,17 @@ class RejectRetry:
         publisher: Publisher,
         search: Search,
         forget: Forget,
+        *,
         timeout_s: float,
+        late_s: float,
     ) -> None:
+        """`late_s` is how long an earlier try, whose answer was lost, may still reach the log."""
         self._rejects = rejects
         self._publisher = publisher
         self._search = search
         self._forget = forget
         self._timeout_s = timeout_s
+        self._late_s = late_s
         self._under_way: set[int] = set()
 
     async def one(self, reject: Reject, *, force: bool = False) -> int:
@@ -127,6 +132,13 @@ class RejectRetry:
                 ) from error
             found = {}
         missing = [message for message in messages if ids[message] not in found]
+        left_s = self._late_s - max(0.0, time.time() - reject.at_us / 1e6)
+        if missing and left_s > 0 and not force:
+            raise InDoubt(
+                f"reject {reject.id} may still reach the log, by an earlier try that had no "
+                f"answer; ask again in {left_s:.0f} s",
+                headers=retry_after(left_s),
+            )
         for message in missing:
             self._forget(reject.topic, ids[message])
         return missing

@@ -115,6 +115,7 @@ def assemble(config: SidecarConfig, spool_disk: FileLayer | None = None) -> Asse
         # An id has two records: that it was begun, and what became of it.
         DedupeJournal(config.data, 2 * config.dedupe.ids_max),
         partial(find_id, gateway),
+        config.dedupe.late,
     )
     rejects = RejectFile(config.data, config.spool.rejects_bytes_max)
     rejects.open()
@@ -165,7 +166,12 @@ def assemble(config: SidecarConfig, spool_disk: FileLayer | None = None) -> Asse
     )
     publishing = PublishHandlers(*given, receipts, tracing)
     retrying = RejectRetry(
-        rejects, publisher, partial(find_ids, gateway), dedupe.forget, limits.timeout
+        rejects,
+        publisher,
+        partial(find_ids, gateway),
+        dedupe.forget,
+        timeout_s=limits.timeout,
+        late_s=config.dedupe.late,
     )
     rejecting = RejectHandlers(rejects, retrying)
     reading = ReadHandlers(reader := Reader(gateway, uplink), counters)

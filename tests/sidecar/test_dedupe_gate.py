@@ -110,9 +110,33 @@ async def test_an_id_that_a_killed_sidecar_had_sent_is_found_in_the_log(mesh):
 async def test_an_id_that_a_killed_sidecar_had_not_sent_is_published(mesh):
     begun(mesh, b"a")
     mesh.log.topic("t")
-    sidecar = await mesh.sidecar()
+    sidecar = await mesh.sidecar(dedupe=DedupeConfig(late=0.5))
     assert (await sidecar.publish(ONE))[0] == 200
     assert mesh.log.values("t") == [b"1"]
+
+
+async def test_what_a_killed_sidecar_had_sent_may_arrive_late_and_is_not_doubled(mesh):
+    begun(mesh, b"a")
+    elsewhere = await mesh.sidecar(data=mesh.folder / "elsewhere")
+    sidecar = await mesh.sidecar()
+    status, answer = await sidecar.publish(ONE, timeout_ms=50)
+    assert (status, answer["code"]) == (504, "in_doubt")
+    assert "may still arrive" in answer["detail"]
+    # Now it does.
+    await elsewhere.publish(ONE)
+    status, answer = await sidecar.publish(ONE)
+    assert (status, answer["offset"]) == (200, 0)
+    assert mesh.log.values("t") == [b"1"]
+
+
+async def test_who_asks_meanwhile_is_told_the_same(mesh):
+    begun(mesh, b"a")
+    mesh.log.topic("t")
+    sidecar = await mesh.sidecar()
+    asked = [sidecar.publish(ONE, timeout_ms=100) for _ in range(3)]
+    assert {status for status, _ in await asyncio.gather(*asked)} == {504}
+    assert (await sidecar.publish(ONE, timeout_ms=50))[0] == 504
+    assert mesh.log.values("t") == []
 
 
 async def test_where_the_log_may_not_be_read_the_answer_is_in_doubt(mesh):

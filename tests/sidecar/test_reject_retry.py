@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from log_format.frame import iter_frames
+from sidecar.config import DedupeConfig
 
 
 async def refuse_after_202(mesh, sidecar, *documents, answer_lost=False):
@@ -124,3 +125,23 @@ async def test_more_than_go_together_keep_their_order(mesh, count):
     await sidecar.until(lambda: sidecar.assembly.publisher.lanes["t", 0].empty)
     assert (await retry(sidecar))["retried"] == count
     assert mesh.log.values("t")[1:] == [b"%d" % number for number in range(count)]
+
+
+async def test_what_may_still_arrive_is_retried_later(mesh):
+    sidecar = await mesh.sidecar()
+    await mesh.gatekeeper.listening.stop()
+    await sidecar.down()
+    await sidecar.publish({"topic": "t", "message": 1})
+    # The first try is lost before it reaches the log, the second is denied.
+    mesh.gatekeeper.failures += ["lose", "denied"]
+    await mesh.gatekeeper.listening.start()
+    await sidecar.connected()
+    await sidecar.until(lambda: sidecar.assembly.publisher.lanes["t", 0].empty)
+    done = await retry(sidecar)
+    assert (done["retried"], done["refused"][0]["code"]) == (0, "in_doubt")
+    assert "may still reach the log" in done["refused"][0]["detail"]
+    mesh.sidecars.remove(sidecar)
+    await sidecar.stop()
+    again = await mesh.sidecar(dedupe=DedupeConfig(late=0.0))
+    assert (await retry(again))["retried"] == 1
+    assert mesh.log.values("t") == [b"1"]

@@ -2,7 +2,7 @@
 
 A load publishes numbers, one after the other. What was answered with 200 or 202 must be in the log
 once, in the order in which it was published; what was answered with 503 must not be there; what had
-no answer, or a 504, may be there once, in its place.
+no answer, or a 504, may be there once, in its place. A load with ids asks again until it is told.
 """
 
 import asyncio
@@ -202,11 +202,20 @@ class Load:
         body = {"topic": self.topic, "message": [self.worker, number], "key": f"k{self.worker}"}
         if self.with_ids:
             body["id"] = f"{self.worker}-{number}"
-        # Whoever uses ids asks again, as an app does that is not sure.
-        for _ in range(2 if self.with_ids else 1):
-            async with session.post(url, json=body) as response:
-                document = await response.json(content_type=None)
+        repeats = 0
+        # Whoever uses ids asks until it is told, and once more.
+        while repeats < (2 if self.with_ids else 1):
+            try:
+                async with session.post(url, json=body) as response:
+                    document = await response.json(content_type=None)
+            except (aiohttp.ClientError, ConnectionError):
+                if not self.with_ids:
+                    raise
+                self.answers["none"] += 1
+                await asyncio.sleep(0.02)
+                continue
             self._told(response.status, document, [number])
+            repeats += response.status in TAKEN or not self.with_ids
 
     async def _publish_lines(self, session: aiohttp.ClientSession) -> None:
         numbers = list(range(self._number + 1, self._number + LINES + 1))
@@ -239,6 +248,8 @@ class Load:
             self.refused |= set(numbers) - set(self.taken)
         else:
             assert status == IN_DOUBT, (status, document)
+            # Of two tries with one id, the second may have been sent.
+            self.refused -= set(numbers)
             self._patience_ms = min(2 * self._patience_ms, PATIENCE_MS_MAX)
 
 
@@ -289,6 +300,8 @@ class Loads:
             ghosts = load.refused & set(own)
             assert not ghosts, f"{who}: {len(ghosts)} refused, yet in the log"
             assert load.taken, f"{who} got nothing through"
+            if load.with_ids:
+                assert own == list(range(1, len(own) + 1)), f"{who}: not each number once"
             counts["taken"] += len(load.taken)
             counts["stored"] += len(own)
             counts["refused"] += len(load.refused)

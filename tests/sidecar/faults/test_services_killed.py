@@ -16,12 +16,15 @@ PARTITIONS = 3
 VICTIMS = ("gatekeeper", "gatekeeper", "core", "core", "issuer", "sidecar")
 TOKEN_TTL = "4s"
 """So short that an issuer that is away is missed."""
+LATE = "5s"
+"""Those who are killed hold nothing back; half a minute would make the test wait for nothing."""
 
 
 @pytest.fixture
 def live(start_mesh):
     """A mesh whose tokens live for seconds."""
-    mesh = start_mesh(environ={"SIDEGATE_ISSUER_TOKEN_TTL": TOKEN_TTL})
+    environ = {"SIDEGATE_ISSUER_TOKEN_TTL": TOKEN_TTL, "SIDEGATE_SIDECAR_DEDUPE__LATE": LATE}
+    mesh = start_mesh(environ=environ)
     mesh.wait_for("ready")
     return mesh
 

@@ -10,7 +10,8 @@ import pytest
 def play(mesh, sidecar_process, under_load, make_load, until_settled, stored, tmp_path):
     async def run(rounds, seed):
         chance = random.Random(seed)
-        sidecar = await sidecar_process(tmp_path / "killed")
+        # A gatekeeper in this process holds no request back for longer.
+        sidecar = await sidecar_process(tmp_path / "killed", dedupe={"late": "1s"})
         loads = under_load(
             make_load(sidecar.base, 0, "auto"),
             make_load(sidecar.base, 1, "core"),
@@ -18,6 +19,8 @@ def play(mesh, sidecar_process, under_load, make_load, until_settled, stored, tm
             make_load(sidecar.base, 3, "auto", lines=True),
             make_load(sidecar.base, 4, "auto", lines=True, pad=8000),
             make_load(sidecar.base, 5, "core", lines=True, pad=8000),
+            make_load(sidecar.base, 6, "core", with_ids=True),
+            make_load(sidecar.base, 7, "auto", with_ids=True),
         )
         for _ in range(rounds):
             # Each round begins when every worker gets messages through again.
