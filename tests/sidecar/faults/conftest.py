@@ -198,13 +198,13 @@ class Load:
     async def _publish_one(self, session: aiohttp.ClientSession) -> None:
         self._number += 1
         number = self._number
-        url = f"{self.base}/publish?ack={self.ack}&timeout_ms={self._patience_ms}"
         body = {"topic": self.topic, "message": [self.worker, number], "key": f"k{self.worker}"}
         if self.with_ids:
             body["id"] = f"{self.worker}-{number}"
         repeats = 0
         # Whoever uses ids asks until it is told, and once more.
         while repeats < (2 if self.with_ids else 1):
+            url = f"{self.base}/publish?ack={self.ack}&timeout_ms={self._patience_ms}"
             try:
                 async with session.post(url, json=body) as response:
                     document = await response.json(content_type=None)
@@ -215,7 +215,10 @@ class Load:
                 await asyncio.sleep(0.02)
                 continue
             self._told(response.status, document, [number])
-            repeats += response.status in TAKEN or not self.with_ids
+            if response.status in TAKEN or not self.with_ids:
+                repeats += 1
+            else:
+                await asyncio.sleep(0.02)
 
     async def _publish_lines(self, session: aiohttp.ClientSession) -> None:
         numbers = list(range(self._number + 1, self._number + LINES + 1))

@@ -81,6 +81,7 @@ async def test_a_sidecar_that_is_killed_and_started_on_a_full_disk_sends_what_it
     mesh, small_disk, sidecar_process, until_settled
 ):
     sidecar = await sidecar_process(small_disk / "data")
+    await sidecar.until(lambda status: status["uplink"] == "connected")
     assert (await sidecar.publish(0))[0] == 200
     await mesh.gatekeeper.listening.stop()
     await sidecar.until(lambda status: status["uplink"] == "down")

@@ -10,6 +10,7 @@ async def test_an_outage_of_days_loses_and_doubles_nothing(
     mesh, clock, sidecar_process, until_settled, tmp_path
 ):
     sidecar = await sidecar_process(tmp_path / "data", environ=clock.environ)
+    await sidecar.until(lambda status: status["uplink"] == "connected")
     assert (await sidecar.publish(0))[0] == 200
     await mesh.gatekeeper.listening.stop()
     await mesh.issuer.listening.stop()
@@ -108,7 +109,7 @@ async def test_an_id_is_not_forgotten_because_somebody_sets_the_clock(
 ):
     settings = {"dedupe": {"age": "1h"}}
     sidecar = await sidecar_process(tmp_path / "data", environ=clock.environ, **settings)
-    mesh.log.topic("t")
+    await sidecar.until(lambda status: status["uplink"] == "connected")
 
     async def publish():
         return (await sidecar.publish(1, id="a"))[1]
