@@ -83,7 +83,7 @@ async def through_sidegate(from_url: str, to_url: str, count: int, per_s: int) -
         f"GET /subscribe/{TOPIC} HTTP/1.1\r\nHost: localhost\r\n"
         "Accept: text/event-stream\r\n\r\n".encode()
     )
-    await reader.readuntil(b"id: ")
+    await reader.readuntil(b"retry: ")
 
     async def receive() -> None:
         while line := await reader.readline():

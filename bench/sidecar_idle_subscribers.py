@@ -27,14 +27,14 @@ ARRIVE_S_MAX = 10.0
 
 
 def subscribe(mesh: DevelopmentMesh) -> socket.socket:
-    """One stream that is open: its head and its first position have come."""
+    """one stream that is open: its head and first line have come."""
     stream = socket.create_connection((mesh.host, mesh.port), OPEN_S_MAX)
     stream.sendall(
         f"GET /subscribe/{TOPIC} HTTP/1.1\r\nHost: localhost\r\n"
         "Accept: text/event-stream\r\n\r\n".encode()
     )
     received = b""
-    while b"id: " not in received:
+    while b"retry: " not in received:
         data = stream.recv(65536)
         if not data:
             raise RuntimeError(f"not opened: {received!r}")

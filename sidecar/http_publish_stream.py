@@ -22,6 +22,7 @@ from sidecar.json_text import is_json
 from sidecar.message import OCTETS, Message
 from sidecar.problems import PROBLEMS
 from sidecar.publisher import Publisher
+from sidecar.strict_websocket import StrictWebSocketResponse
 
 UNANSWERED_MAX: Final = 10_000
 """Messages of one socket that are under way; then reading stops until some are answered."""
@@ -50,8 +51,9 @@ class StreamHandlers:
         query = parse_query(request.query, PublishQuery)
         timeout_s = self._patience(query.timeout_ms)
         await self._publisher.partitioner(topic)
-        # aiohttp refuses from this size on, and not only above it.
-        socket = web.WebSocketResponse(heartbeat=PING_S, max_msg_size=self._message_bytes_max + 1)
+        socket = StrictWebSocketResponse(
+            heartbeat=PING_S, payload_bytes_max=self._message_bytes_max
+        )
         if not socket.can_prepare(request):
             raise web.HTTPUpgradeRequired(text="this route is a WebSocket; send an upgrade request")
         await socket.prepare(request)

@@ -46,6 +46,7 @@ from sidecar.socket_commands import (
     ranges_in,
     start_of,
 )
+from sidecar.strict_websocket import StrictWebSocketResponse
 from sidecar.topic_reader import Parcel
 from sidecar.websocket_frames import binary_frame, text_frame
 
@@ -83,9 +84,8 @@ class SocketHandlers:
         if echo:
             self._check(request, app_topic(request))
             await self._publisher.partitioner(wanted.topic)
-        # aiohttp refuses from this size on, and not only above it.
-        size = (self._message_bytes_max if echo else COMMAND_BYTES_MAX) + 1
-        socket = web.WebSocketResponse(heartbeat=PING_S, max_msg_size=size, compress=False)
+        size = self._message_bytes_max if echo else COMMAND_BYTES_MAX
+        socket = StrictWebSocketResponse(heartbeat=PING_S, payload_bytes_max=size)
         if not socket.can_prepare(request):
             raise web.HTTPUpgradeRequired(text="this is no upgrade request to a WebSocket")
         async with self._subscribing.opened(wanted) as (reader, filters):

@@ -30,7 +30,7 @@ from sidecar.position import encode_position
 from sidecar.problems import PROBLEMS
 from sidecar.shared_reader import SharedReader
 from sidecar.sinks import EventSink, LineSink
-from sidecar.sse import encode_position_only
+from sidecar.sse import RETRY, encode_position_event
 from sidecar.start import Start, parse_start
 from sidecar.topic_reader import OpenStream, TopicReader
 
@@ -198,8 +198,8 @@ class SubscribeHandlers:
             await response.prepare(request)
             hand_over_whole(request, reader)
             sink: Sink = LineSink(request, response) if lines else EventSink(response)
-            if not lines and reader.positions:
-                await response.write(encode_position_only(encode_position(reader.positions)))
+            if not lines:
+                await response.write(opening_of(request, wanted, reader))
             subscribing = self._subscribing
             outflow = Outflow(reader, sink, filters, subscribing.counters, subscribing.tracing)
             outcome = await run_until_drained(request, outflow)
@@ -223,6 +223,15 @@ async def run_until_drained(request: web.Request, outflow: Outflow) -> Exception
     return outcome if isinstance(outcome, SidecarError) else None
 
 
+def opening_of(request: web.Request, wanted: Wanted, reader: Reader) -> bytes:
+    """What events begin with: for those who come back by themselves, which browsers and Node
+    do and tell by this header, also where they stand."""
+    alone = wanted.query.subscription is None
+    if alone and wanted.start.is_latest and "Sec-Fetch-Mode" in request.headers:
+        return RETRY + encode_position_event(encode_position(reader.positions))
+    return RETRY
+
+
 def hand_over_whole(request: web.Request, reader: Reader) -> None:
     """Of a durable subscription, written means: the system has it, not this process."""
     if isinstance(reader, SharedReader) and request.transport is not None:
@@ -238,7 +247,7 @@ def wants_lines(accept: str) -> bool:
 def last_comment(error: SidecarError) -> bytes:
     """The head is out: a comment is all that can still say why this ends."""
     text = str(error).encode("utf-8", "replace").translate(None, b"\r\n")
-    return b": ended: " + text + b"\n\n"
+    return b": ended: " + text + b"\n"
 
 
 def last_line(error: SidecarError) -> bytes:

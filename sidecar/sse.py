@@ -5,8 +5,12 @@ from typing import Final
 
 from sidecar.position import encode_position
 
-HEARTBEAT: Final = b": heartbeat\n\n"
-"""A comment: readers ignore it, and proxies and dead connections show themselves."""
+HEARTBEAT: Final = b": heartbeat\n"
+"""A comment: readers ignore it, and proxies and dead connections show themselves. No empty line
+follows, which PyPI's `httpx-sse` would take for the end of an event without data."""
+RETRY: Final = b"retry: 1000\n"
+"""When readers come back after a lost connection, in milliseconds: a sidecar restarts within a
+second. A line of its own, for the same reason."""
 
 
 def encode_event(position: str, data: bytes) -> bytes:
@@ -42,10 +46,11 @@ def encode_gap(position: str, data: bytes) -> bytes:
     return b"event: gap\n" + encode_event(position, data)
 
 
-def encode_position_only(position: str) -> bytes:
-    """Sets the reader's last event id and is no event: an empty one is not dispatched.
+def encode_position_event(position: str) -> bytes:
+    """Where a reader of what is new stands before its first message, as an event of its own name.
 
-    Sent first, so that a reader which loses the connection before its first message comes back
-    to where it was, not to the end of the topic.
+    For readers that come back by themselves: one that loses the connection before its first
+    message comes back to where it was, not to the end of the topic. An id alone would not do, for
+    npm's `eventsource` takes ids from events with data only.
     """
-    return b"id: %s\n\n" % position.encode("ascii")
+    return b"event: position\n" + encode_event(position, b"{}")

@@ -83,10 +83,13 @@ async def test_an_event_id_names_where_to_go_on_in_every_partition(mesh, sidecar
 
 async def test_a_reader_that_got_nothing_yet_already_knows_where_it_stands(sidecar):
     await sidecar.publish({"topic": "t", "message": 0})
-    async with sidecar.client.get(f"{sidecar.base}/subscribe/t") as response:
+    comes_back = {"Sec-Fetch-Mode": "cors"}
+    url = f"{sidecar.base}/subscribe/t"
+    async with sidecar.client.get(url, headers=comes_back) as response:
         assert response.headers["Cache-Control"] == "no-store"
+        assert await response.content.readline() == b"retry: 1000\n"
+        assert await response.content.readline() == b"event: position\n"
         assert await response.content.readline() == b"id: 0-1\n"
-        assert await response.content.readline() == b"\n"
 
 
 async def test_a_batch_of_many_is_many_events_each_with_its_own_position(mesh, sidecar):
@@ -117,8 +120,11 @@ async def test_an_offset_without_a_partition_is_refused_where_there_are_several(
     assert status == 400
     assert problem["field"] == "partition"
     url = f"{sidecar.base}/subscribe/t?from=offset:0&partition=1"
+    await sidecar.publish({"topic": "t", "message": 5, "key": "b"})
+    await sidecar.publish({"topic": "t", "message": 6, "key": "a"})
     async with sidecar.client.get(url) as response:
-        assert await response.content.readline() == b"id: 1-0\n"
+        ((identity, event),) = await read_events(response, 1)
+        assert (identity, event["partition"]) == ("1-1", 1)
 
 
 async def test_a_denied_subscription_is_403_with_its_decision(sidecar):

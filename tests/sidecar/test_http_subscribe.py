@@ -217,7 +217,7 @@ async def test_a_deleted_subscription_ends_the_stream_with_the_reason(mesh, side
 async def test_a_topic_that_is_deleted_ends_events_with_a_comment(mesh, sidecar):
     async with subscribe(sidecar) as response:
         await mesh.gatekeeper.say(type="end", code="topic_deleted", detail="gone")
-        assert (await response.content.read()).endswith(b": ended: gone\n\n")
+        assert (await response.content.read()).endswith(b": ended: gone\n")
 
 
 async def test_many_waiting_subscribers_share_one_stream(mesh, sidecar):

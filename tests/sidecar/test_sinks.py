@@ -64,7 +64,7 @@ async def test_events_of_gaps_have_their_own_name_and_heartbeats_are_comments():
     head, data, *rest = response.data.split(b"\n", 3)[1:]
     assert response.data.startswith(b"event: gap\nid: 0-5_1-9_2-8\ndata: ")
     assert json.loads(data.removeprefix(b"data: "))["code"] == "damaged"
-    assert rest[0].endswith(b": heartbeat\n\n")
+    assert rest[0].endswith(b": heartbeat\n")
     assert head == b"id: 0-5_1-9_2-8"
 
 
