@@ -18,7 +18,13 @@ from core_log.results import RecoveryReport
 from log_format.envelope import decode_envelope
 from log_format.layout import SEGMENT_HEAD_BYTES
 
-OPTIONS = {"require_provenance": False, "erase_delay_s": 0.0, "checkpoint_idle_s": 1.0}
+OPTIONS = {
+    "require_provenance": False,
+    "erase_delay_s": 0.0,
+    "checkpoint_idle_s": 1.0,
+    # `test_tree_faults` damages the tree's files.
+    "tree": False,
+}
 TOPIC = "t"
 
 

@@ -7,6 +7,8 @@ signing goes on.
 import copy
 import errno
 import os
+from collections import Counter
+from collections.abc import Iterator
 from contextlib import suppress
 from random import Random
 from typing import Any
@@ -116,3 +118,41 @@ def test_nothing_is_forgotten_wherever_the_disk_stops(kit: Any, seed: int, how: 
         steps += 1
     assert steps > 30
     assert max(signed) == BEFORE + 12
+
+
+def damaged(content: bytes) -> Iterator[bytes]:
+    """The content with each byte changed, cut at each byte, and doubled."""
+    for at in range(len(content)):
+        yield content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]
+        yield content[:at]
+    yield content + content
+
+
+def test_damage_at_every_byte_of_the_trees_files_is_mended_or_refused(kit: Any) -> None:
+    disk, clock = kit.disk(), kit.clock()
+    log = kit.open(disk, clock)
+    send(kit, log, 0, 4)
+    checkpointer(disk, kit, log, clock).turn()
+    root = log.tree.root(4)
+    log.close()
+    names = [path for path in disk.names_now if "tree" in path.parts]
+    assert {path.name for path in names} == {"state", "4", "checkpoint"}
+    outcomes = Counter()
+    for path in names:
+        for content in damaged(bytes(disk.names_now[path].cache)):
+            sick = copy.deepcopy(disk)
+            file = sick.open(path, "create")
+            if content:
+                file.write(0, [content])
+            file.sync()
+            log = kit.open(sick)
+            outcomes[path.name, log.tree.refusal is None, bool(log.recovery.notes)] += 1
+            if log.tree.refusal is None:
+                assert log.tree.root(4) == root
+            else:
+                assert path.name == "checkpoint"
+    # A checkpoint that says something else than the log is refused; rubbish is named; and where a
+    # signature alone was changed the tree is none the wiser, which `Checkpointer.open` is.
+    assert outcomes["checkpoint", False, True] > 0
+    assert outcomes["checkpoint", True, True] > 0
+    assert not outcomes["state", True, False]
