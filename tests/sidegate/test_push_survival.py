@@ -1,0 +1,364 @@
+"""Pushes of a real mesh, while everything around them fails: nothing is lost, order holds.
+
+Sidecars, gatekeeper and core are killed -9; the app answers 500, hangs, resets and sends a
+gigabyte back. Every message arrives at least once, messages of a key arrive in order, and what
+comes again is counted and bounded.
+"""
+
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+END_S_MAX = 90.0
+KEYS = 8
+
+
+class Worker:
+    """An app with a webhook that can be taken away and brought back. `behave` may misbehave."""
+
+    def __init__(self) -> None:
+        self.taken: list[dict[str, Any]] = []
+        self.seen = 0
+        self.behave: Callable[[BaseHTTPRequestHandler, dict[str, Any]], bool] = lambda *_: True
+        self._lock = threading.Lock()
+        self._connections: list[socket.socket] = []
+        self._server: ThreadingHTTPServer | None = None
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = free.getsockname()[1]
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/hook"
+
+    def start(self) -> None:
+        worker = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def setup(self) -> None:
+                super().setup()
+                worker._connections.append(self.connection)
+
+            def handle_one_request(self) -> None:
+                try:
+                    super().handle_one_request()
+                except (OSError, ValueError):
+                    self.close_connection = True
+
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                with worker._lock:
+                    worker.seen += 1
+                if not worker.behave(self, body):
+                    return
+                with worker._lock:
+                    worker.taken.append(body)
+                self.send_response(200)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *_: Any) -> None:
+                """The test's own counts are enough."""
+
+        class Server(ThreadingHTTPServer):
+            daemon_threads = True
+            request_queue_size = 64
+
+        self._server = Server(("127.0.0.1", self.port), Handler)
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def stop(self) -> None:
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+            self._server = None
+        for connection in self._connections:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        self._connections.clear()
+
+    def messages(self) -> list[Any]:
+        with self._lock:
+            return [each["message"] for each in self.taken]
+
+    def until(self, done: Callable[[], bool], what: Callable[[], object]) -> None:
+        end = time.monotonic() + END_S_MAX
+        while not done():
+            assert time.monotonic() < end, what()
+            time.sleep(0.05)
+
+
+class Replica:
+    """A further sidecar of the same app, with a place of its own on disk."""
+
+    def __init__(self, mesh: Any, folder: Path, number: int) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        self.url = f"http://127.0.0.1:{port}"
+        self._mesh = mesh
+        self._environ = {
+            **{n: v for n, v in os.environ.items() if not n.startswith("SIDEGATE_")},
+            **{n: v for n, v in mesh.record()["addresses"].items() if "_SIDECAR_" in n},
+            "SIDEGATE_SIDECAR_LISTEN": f"127.0.0.1:{port}",
+            "SIDEGATE_SIDECAR_TCP": f"127.0.0.1:{port + 1 if port < 65535 else 1}",
+            "SIDEGATE_SIDECAR_DATA": str(folder / f"replica-{number}"),
+            "SIDEGATE_SIDECAR_LOG_LEVEL": "warning",
+        }
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        config = self._mesh.state / "sidecar.yaml"
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "sidegate", "sidecar", "--config", str(config)],
+            env=self._environ,
+            stdin=subprocess.DEVNULL,
+        )
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+
+@pytest.fixture
+def worker() -> Iterator[Worker]:
+    made = Worker()
+    made.start()
+    yield made
+    made.stop()
+
+
+def subscribe(mesh: Any, worker: Worker, topic: str, **changes: Any) -> str:
+    name = f"push-{time.time_ns()}"
+    wanted = {
+        "name": name,
+        "topic": topic,
+        "push": {"url": worker.url, "timeout_ms": 1000},
+        "retry": {"first_ms": 20, "max_ms": 200, "max_attempts": None, "unreachable": "wait"},
+        **changes,
+    }
+    status, document, _ = mesh.request("POST", "/subscriptions", wanted)
+    assert status == 201, document
+    return name
+
+
+def publish(mesh: Any, topic: str, count: int, begin: int = 0) -> None:
+    lines = [
+        json.dumps({"message": [n % KEYS, n], "key": str(n % KEYS)}) for n in range(begin, count)
+    ]
+    for at in range(0, len(lines), 50):
+        body = "\n".join(lines[at : at + 50]).encode()
+        status, document, _ = mesh.request("POST", f"/publish/{topic}/batch", body)
+        assert status in (200, 202), document
+
+
+def judge(worker: Worker, count: int) -> int:
+    """Everything came, in order within a key; how many came again."""
+    found = [tuple(each) for each in worker.messages()]
+    assert set(found) == {(n % KEYS, n) for n in range(count)}
+    first: dict[int, list[int]] = {}
+    for key, number in dict.fromkeys(found):
+        first.setdefault(key, []).append(number)
+    for key, numbers in first.items():
+        assert numbers == sorted(numbers), f"key {key} came out of order"
+    return len(found) - count
+
+
+def misbehave(chance: random.Random) -> Callable[[BaseHTTPRequestHandler, Any], bool]:
+    """Fails about every fifth request, in one way or another, after which it is tried again."""
+
+    def behave(handler: BaseHTTPRequestHandler, _: Any) -> bool:
+        what = chance.random()
+        if what < 0.08:
+            handler.send_error(500)
+            return False
+        if what < 0.12:
+            linger = b"\1\0\0\0\0\0\0\0"
+            handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            handler.connection.close()
+            handler.close_connection = True
+            return False
+        if what < 0.13:
+            time.sleep(1.5)
+            handler.close_connection = True
+            return False
+        return True
+
+    return behave
+
+
+def survive(mesh: Any, folder: Path, worker: Worker, topic: str, rounds: int, seed: int) -> None:
+    chance = random.Random(seed)
+    mesh.request("POST", "/topics", {"name": topic, "partitions": 4})
+    worker.behave = misbehave(chance)
+    name = subscribe(mesh, worker, topic, **{"from": "earliest"})
+    replicas = [Replica(mesh, folder, number) for number in range(2)]
+    for replica in replicas:
+        replica.start()
+    count, kills = 0, 0
+    try:
+        for _ in range(rounds):
+            publish(mesh, topic, count + 100, count)
+            count += 100
+            time.sleep(chance.uniform(0.2, 1.0))
+            what = chance.choice(["replica", "replica", "sidecar", "gatekeeper", "core"])
+            kills += 1
+            if what == "replica":
+                replica = chance.choice(replicas)
+                replica.kill()
+                replica.start()
+            else:
+                mesh.kill(what)
+        wanted = {(n % KEYS, n) for n in range(count)}
+        worker.until(
+            lambda: wanted <= {tuple(each) for each in worker.messages()},
+            lambda: mesh.request("GET", f"/subscriptions/{name}")[:2],
+        )
+        again = judge(worker, count)
+        # What one member holds of 100 messages is at most what each kill makes come again.
+        assert again <= kills * 100, again
+        worker.until(
+            lambda: mesh.request("GET", f"/subscriptions/{name}")[1].get("lag") == 0,
+            lambda: mesh.request("GET", f"/subscriptions/{name}")[:2],
+        )
+    finally:
+        for replica in replicas:
+            replica.kill()
+
+
+def test_killed_at_random_every_message_arrives_and_in_order(
+    start_mesh: Any, tmp_path: Path, worker: Worker, topic: str
+) -> None:
+    mesh = start_mesh()
+    mesh.wait_for("ready")
+    survive(mesh, tmp_path, worker, topic, rounds=3, seed=1)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("seed", range(4))
+def test_killed_at_random_for_minutes(
+    start_mesh: Any, tmp_path: Path, worker: Worker, topic: str, seed: int
+) -> None:
+    mesh = start_mesh()
+    mesh.wait_for("ready")
+    survive(mesh, tmp_path, worker, topic, rounds=40, seed=seed)
+
+
+def test_an_order_never_fails_and_every_mail_goes_out_once_the_worker_is_back(
+    mesh: Any, worker: Worker, topic: str
+) -> None:
+    """The order shop's promise."""
+    status, document, _ = mesh.request(
+        "POST", "/subscriptions", {"name": topic, "topic": topic, "push": {"url": worker.url}}
+    )
+    assert status == 201, document
+    mesh.publish(topic, {"order": 0})
+    worker.until(lambda: len(worker.messages()) == 1, worker.messages)
+    worker.stop()
+    for number in range(1, 41):
+        status, placed = mesh.publish(topic, {"order": number})
+        assert (status, placed["durability"]) == (200, "committed")
+    worker.until(
+        lambda: (
+            mesh.request("GET", f"/subscriptions/{topic}")[1]["delivery"]["state"] == "unreachable"
+        ),
+        lambda: mesh.request("GET", f"/subscriptions/{topic}")[1],
+    )
+    time.sleep(1.0)
+    worker.start()
+    worker.until(lambda: len(worker.messages()) >= 41, worker.messages)
+    mails = Counter(each["order"] for each in worker.messages())
+    assert mails == dict.fromkeys(range(41), 1)
+    state = mesh.request("GET", f"/subscriptions/{topic}")[1]
+    assert state["delivery"]["dead_lettered"] == 0
+
+
+def test_replicas_share_so_that_each_message_goes_out_once(
+    mesh: Any, tmp_path: Path, worker: Worker, topic: str
+) -> None:
+    mesh.request("POST", "/topics", {"name": topic, "partitions": 4})
+    name = subscribe(mesh, worker, topic)
+    replica = Replica(mesh, tmp_path, 0)
+    replica.start()
+    try:
+
+        def members() -> list[Any]:
+            found: list[Any] = mesh.request("GET", f"/subscriptions/{name}")[1]["members"]
+            return [each for each in found if each["partitions"]]
+
+        worker.until(lambda: len(members()) == 2, members)
+        publish(mesh, topic, 200)
+        worker.until(lambda: len(worker.messages()) >= 200, lambda: len(worker.messages()))
+        time.sleep(0.3)
+        assert judge(worker, 200) == 0
+    finally:
+        replica.kill()
+
+
+def test_an_app_that_sends_a_gigabyte_back_costs_no_memory(
+    mesh: Any, worker: Worker, topic: str
+) -> None:
+    def flood(handler: BaseHTTPRequestHandler, _: Any) -> bool:
+        handler.close_connection = True
+        handler.send_response(200)
+        handler.send_header("Content-Length", str(1 << 30))
+        handler.end_headers()
+        chunk = bytes(1 << 20)
+        try:
+            for _ in range(1024):
+                handler.wfile.write(chunk)
+        except OSError:
+            return False
+        return False
+
+    worker.behave = flood
+    name = subscribe(mesh, worker, topic)
+    before = resident_bytes(mesh.pid_of("sidecar"))
+    for number in range(10):
+        mesh.publish(topic, number)
+    worker.until(
+        lambda: mesh.request("GET", f"/subscriptions/{name}")[1]["delivery"]["delivered"] == 10,
+        lambda: mesh.request("GET", f"/subscriptions/{name}")[1],
+    )
+    assert worker.seen == 10
+    assert resident_bytes(mesh.pid_of("sidecar")) - before < 64 << 20
+
+
+def resident_bytes(pid: int) -> int:
+    listed = subprocess.run(
+        ["ps", "-o", "rss=", "-p", str(pid)], capture_output=True, text=True, check=True
+    )
+    return int(listed.stdout) * 1024
+
+
+def test_a_stopped_sidecar_hands_over_what_it_held(
+    start_mesh: Any, worker: Worker, topic: str
+) -> None:
+    mesh = start_mesh()
+    mesh.wait_for("ready")
+    subscribe(mesh, worker, topic, **{"from": "earliest"})
+    publish(mesh, topic, 100)
+    mesh.kill("sidecar", signal.SIGTERM)
+    worker.until(
+        lambda: len({tuple(each) for each in worker.messages()}) == 100,
+        lambda: len(worker.messages()),
+    )
+    # What was under way when it was told to stop was delivered and acknowledged.
+    assert judge(worker, 100) == 0
