@@ -19,12 +19,11 @@ CALL_S_MAX = 30.0
 opener = build_opener(ProxyHandler({}))
 
 
-def call(path: str, document: object) -> Any:
-    """POST to the sidecar."""
+def call(path: str, document: object) -> None:
+    """POST to the sidecar; a refusal is raised."""
     data = json.dumps(document).encode()
     request = Request(SIDECAR + path, data, {"Content-Type": "application/json"})
-    with opener.open(request, timeout=CALL_S_MAX) as answer:
-        return json.load(answer)
+    opener.open(request, timeout=CALL_S_MAX).close()
 
 
 class Observer(HTTPServer):
@@ -32,7 +31,7 @@ class Observer(HTTPServer):
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.seen: Queue[tuple[str, bytes]] = Queue()
+        self.seen: Queue[dict[str, Any]] = Queue()
         self.url = f"http://127.0.0.1:{self.server_address[1]}/updates"
 
 
@@ -40,10 +39,9 @@ class _Handler(BaseHTTPRequestHandler):
     server: Observer
 
     def do_POST(self) -> None:
-        """One message: where it is from is in the headers, the body is the message itself."""
+        """One message in its envelope, which says where it is from and who sent it."""
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        place = f"{self.headers['Sidegate-Topic']} at {self.headers['Sidegate-Offset']}"
-        self.server.seen.put((place, body))
+        self.server.seen.put(json.loads(body))
         self.send_response(204)
         self.end_headers()
 
@@ -63,8 +61,9 @@ def main() -> None:
     for degrees in (19, 20, 21):
         call("/publish", {"topic": topic, "message": {"degrees": degrees}})
     for _ in range(3):
-        place, body = observer.seen.get(timeout=CALL_S_MAX)
-        print(f"called for {place}: {body.decode()}")
+        update = observer.seen.get(timeout=CALL_S_MAX)
+        place = f"{update['topic']} at {update['offset']}"
+        print(f"called for {place}: {update['message']} by {update['principal']}")
     call("/deregister/subscriber", subscriber)
     print("nothing else came:", observer.seen.empty())
 
