@@ -7,7 +7,7 @@ it is handed. Knows neither HTTP nor WebSockets.
 
 from collections import deque
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from core_log import member_messages
 from core_log.log_errors import Damaged
@@ -16,6 +16,10 @@ from core_log.streams import Broadcast
 from core_log.topic_log import TopicLog
 from core_log.topics import Topic
 from log_format.envelope import decode_envelope
+
+UNHEARD_MAX: Final = 10_000
+"""Text messages that a member's full socket may hold: about a megabyte. Frames wait for room, but
+what a member says is answered whether it reads or not."""
 
 
 class Again(NamedTuple):
@@ -62,6 +66,7 @@ class MemberStream(Stream):
         self._again: deque[Again] = deque()
         self._was_full = False
         self._paused = False
+        self._unheard = 0
 
     @property
     def takes(self) -> bool:
@@ -74,7 +79,10 @@ class MemberStream(Stream):
         self._heartbeat = self._loop.call_later(self._heartbeat_s, self._beat)
 
     def say(self, text: bytes) -> None:
-        """Send a text message."""
+        """Send a text message. A member that talks and does not listen is given up."""
+        self._unheard = 0 if self._outlet.room else self._unheard + 1
+        if self._unheard > UNHEARD_MAX:
+            self.end("stalled", f"{UNHEARD_MAX} answers wait for a member that does not read")
         self._send_text(text)
 
     def end(self, code: str, detail: str) -> None:

@@ -165,18 +165,16 @@ class Subscribing:
             if existing is not None:
                 subscriptions.compare(existing, wanted, topic)
                 return []
-            made.append(
-                subscriptions.create(
-                    wanted,
-                    owner,
-                    topic,
-                    lows=[lows[number] for number in sorted(lows)],
-                    of_owner=sum(key[0] == owner for key in state.subscriptions),
-                    of_all=len(state.subscriptions),
-                    now_us=self._clock.now_us(),
-                    version=state.version + 1,
-                )
+            new = subscriptions.create(
+                wanted,
+                owner,
+                topic,
+                lows=[lows[number] for number in sorted(lows)],
+                now_us=self._clock.now_us(),
+                version=state.version + 1,
             )
+            subscriptions.check_room(state.subscriptions.values(), new)
+            made.append(new)
             return [SubscriptionPut(each) for each in made]
 
         await self._change(decide, cause)
@@ -214,7 +212,10 @@ class Subscribing:
             existing = self.get(owner, name, topic=topic)
             version = state.version + 1
             new = subscriptions.alter(existing, change, if_version=if_version, version=version)
-            return [] if new is None else [SubscriptionPut(new)]
+            if new is None:
+                return []
+            subscriptions.check_room(state.subscriptions.values(), new)
+            return [SubscriptionPut(new)]
 
         await self._change(decide, cause)
         altered = self.get(owner, name)

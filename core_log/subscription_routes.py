@@ -76,7 +76,9 @@ class SubscriptionRoutes:
     async def create(self, request: web.Request) -> web.Response:
         """201 for a new one, 200 for the same again."""
         wanted, named = parse_wanted(await read_json(request))
-        owner = _owner(request, named)
+        query = Query(request.query.items())
+        owner = _owner(request, named or query.text("owner"))
+        query.finish()
         if request.headers.get(TOPIC_HEADER, wanted.topic) != wanted.topic:
             raise TopicMismatch(wanted.name, wanted.topic)
         made, new = await self._subscribing.create(wanted, owner, cause_of(request))

@@ -4,7 +4,7 @@ Pure: values in, values or typed errors out. May import topics and a stream's pl
 never know of members, cursors, HTTP or the control log that keeps what is decided here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -24,6 +24,10 @@ LEASE_MS_MAX: Final = 600_000
 LEASE_MS: Final = 30_000
 SETTINGS_BYTES_MAX: Final = 32 * 1024
 """Filter, headers, retry and dead letter of a push come to a few hundred bytes."""
+OWNER_SETTINGS_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Of all subscriptions of one owner together: their list is one answer."""
+ALL_SETTINGS_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Of all subscriptions together: they are in memory, and in every snapshot."""
 
 
 class SubscriptionError(Exception):
@@ -191,20 +195,10 @@ def create(
     topic: Topic,
     *,
     lows: Sequence[int],
-    of_owner: int,
-    of_all: int,
     now_us: int,
     version: int,
 ) -> Subscription:
-    """The subscription to record. Raises TooManySubscriptions and NotDurable."""
-    for count, limit, whose in (
-        (of_owner, OWNER_SUBSCRIPTIONS_MAX, owner),
-        (of_all, SUBSCRIPTIONS_MAX, "this core"),
-    ):
-        if count >= limit:
-            raise TooManySubscriptions(
-                f"{whose} has {count} subscriptions and the limit is {limit}; delete some"
-            )
+    """The subscription to record. Raises NotDurable."""
     return Subscription(
         id=version,
         owner=owner,
@@ -235,6 +229,25 @@ def alter(
         paused=existing.paused if change.paused is None else change.paused,
     )
     return None if new == existing else replace(new, version=version)
+
+
+def check_room(others: Collection[Subscription], new: Subscription) -> None:
+    """Raise TooManySubscriptions unless there is room for one more, or for its new settings."""
+    mine = [each for each in others if each.owner == new.owner and each.name != new.name]
+    rest = [each for each in others if each.key != new.key]
+    for kept, whose, count_max, bytes_max in (
+        (mine, new.owner, OWNER_SUBSCRIPTIONS_MAX, OWNER_SETTINGS_BYTES_MAX),
+        (rest, "this core", SUBSCRIPTIONS_MAX, ALL_SETTINGS_BYTES_MAX),
+    ):
+        if len(kept) >= count_max:
+            raise TooManySubscriptions(
+                f"{whose} has {len(kept)} subscriptions and the limit is {count_max}; delete some"
+            )
+        if sum(len(each.settings) for each in kept) + len(new.settings) > bytes_max:
+            raise TooManySubscriptions(
+                f"the settings of all subscriptions of {whose} would come to more than "
+                f"{bytes_max} bytes; delete some, or make their settings smaller"
+            )
 
 
 def check_version(existing: Subscription, if_version: int | None) -> None:

@@ -153,3 +153,21 @@ async def test_a_stored_frame_says_where_it_lies(kit: Any, frames: Any) -> None:
     assert extent_of(result.frames[0]) == (4, 6)
     with pytest.raises(ValueError, match="no stamp"):
         extent_of(frames.encoded("orders", [b"x"]))
+
+
+async def test_a_member_that_talks_and_does_not_listen_is_given_up(
+    kit: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream, _, wire, _ = kit
+    monkeypatch.setattr("core_log.member_stream.UNHEARD_MAX", 3)
+    wire.room = False
+    for _ in range(3):
+        stream.say(b"{}")
+    wire.room = True
+    stream.say(b"{}")
+    wire.room = False
+    for _ in range(4):
+        stream.say(b"{}")
+    with pytest.raises(StreamEnded) as caught:
+        await stream.run()
+    assert caught.value.code == "stalled"

@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from core_log import subscriptions
 from core_log.stream_messages import FromOffsets
 from core_log.subscriptions import (
-    OWNER_SUBSCRIPTIONS_MAX,
-    SUBSCRIPTIONS_MAX,
+    OWNER_SETTINGS_BYTES_MAX,
+    SETTINGS_BYTES_MAX,
     Alteration,
     NotDurable,
     Subscription,
@@ -16,6 +17,7 @@ from core_log.subscriptions import (
     TooManySubscriptions,
     Wanted,
     alter,
+    check_room,
     check_version,
     compare,
     create,
@@ -27,10 +29,8 @@ ORDERS = Topic(Definition("orders", partitions=2), 1, 1, (0, 5))
 WANTED = Wanted("mailer", "orders")
 
 
-def make(wanted: Wanted = WANTED, *, of_owner: int = 0, of_all: int = 0) -> Subscription:
-    return create(
-        wanted, "billing", ORDERS, lows=(3,), of_owner=of_owner, of_all=of_all, now_us=9, version=4
-    )
+def make(wanted: Wanted = WANTED) -> Subscription:
+    return create(wanted, "billing", ORDERS, lows=(3,), now_us=9, version=4)
 
 
 def test_a_new_subscription_has_its_version_as_its_id_for_life() -> None:
@@ -69,14 +69,31 @@ def test_the_same_again_is_no_change_and_another_is_refused_with_what_differs() 
 
 
 @pytest.mark.parametrize(
-    ("of_owner", "of_all", "whose"),
-    [(OWNER_SUBSCRIPTIONS_MAX, 0, "billing has 1000"), (0, SUBSCRIPTIONS_MAX, "this core has")],
+    ("limit", "owner", "whose"),
+    [
+        ("OWNER_SUBSCRIPTIONS_MAX", "billing", "billing has 2"),
+        ("SUBSCRIPTIONS_MAX", "ops", "this core has 2"),
+    ],
 )
 def test_subscriptions_are_limited_for_each_and_for_all(
-    of_owner: int, of_all: int, whose: str
+    monkeypatch: pytest.MonkeyPatch, limit: str, owner: str, whose: str
 ) -> None:
+    others = [replace(make(), owner=owner, name=name) for name in "ab"]
+    check_room(others, make())
+    monkeypatch.setattr(subscriptions, limit, 2)
     with pytest.raises(TooManySubscriptions, match=whose):
-        make(of_owner=of_owner, of_all=of_all)
+        check_room(others, make())
+    monkeypatch.setattr(subscriptions, limit, 3)
+    check_room([*others, make()], make())
+
+
+def test_settings_are_limited_all_together() -> None:
+    large = bytes(SETTINGS_BYTES_MAX)
+    count = OWNER_SETTINGS_BYTES_MAX // SETTINGS_BYTES_MAX
+    others = [replace(make(), name=f"s{n}", settings=large) for n in range(count - 1)]
+    check_room(others, replace(make(), settings=large))
+    with pytest.raises(TooManySubscriptions, match="settings of all subscriptions of billing"):
+        check_room([*others, replace(make(), name="x", settings=large)], make())
 
 
 def test_an_alteration_of_nothing_is_none() -> None:
