@@ -31,6 +31,8 @@ class LogConfig:
     disk_reserve_bytes: ByteSize = 256 * MIB
     hot_tail_bytes: ByteSize = 32 * MIB
     producers_max: int = 50_000
+    accept_lost_leaves: int = 0
+    """How many signed batches may be lost; what is refused at the start names the number."""
     clean_interval: Seconds = 60.0
     """How often retention is applied: ages are given in days, so a minute is soon."""
 
@@ -44,6 +46,7 @@ class LogConfig:
             disk_reserve_bytes=self.disk_reserve_bytes,
             hot_tail_bytes=self.hot_tail_bytes,
             producers_max=self.producers_max,
+            accept_lost_leaves=self.accept_lost_leaves,
         )
 
     def problems(self) -> Iterator[tuple[str, str]]:

@@ -80,7 +80,13 @@ class Journal:
 
     def _open_tree(self) -> None:
         opened = open_tree(
-            self._files, self._directory, self.log_id, self.segments, self.next_leaf, self._clock
+            self._files,
+            self._directory,
+            self.log_id,
+            self.segments,
+            self.next_leaf,
+            self._clock,
+            accept_lost=self._options.accept_lost_leaves,
         )
         self.tree = opened.tree
         if opened.notes:

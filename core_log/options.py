@@ -75,6 +75,10 @@ class LogOptions:
     tree: bool = True
     """Keep the Merkle tree over all leaves. Off for the core's own logs, which nobody proves by."""
 
+    accept_lost_leaves: int = 0
+    """Leaves that were signed and then lost to damage, which the operator has looked into: with
+    more than these the tree is refused, so that a log that was cut is never signed in silence."""
+
     def __post_init__(self) -> None:
         if not MIB // 256 <= self.segment_bytes <= 2048 * MIB:
             raise ValueError("segment_bytes must be from 4 KiB to 2 GiB; positions have 32 bits")

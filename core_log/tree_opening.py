@@ -44,10 +44,23 @@ class OpenedTree:
 
 
 def open_tree(
-    files: Files, directory: Path, log_id: bytes, segments: Segments, leaves: int, clock: Clock
+    files: Files,
+    directory: Path,
+    log_id: bytes,
+    segments: Segments,
+    leaves: int,
+    clock: Clock,
+    *,
+    accept_lost: int = 0,
 ) -> OpenedTree:
-    """The tree of the log in `directory`, which has this many leaves."""
-    return _Opening(files, directory, log_id, segments, leaves, clock).open()
+    """The tree of the log in `directory`, which has this many leaves.
+
+    Where more than `accept_lost` of those that were signed are lost, it is refused.
+    """
+    opening = _Opening(files, directory, log_id, segments, leaves, clock)
+    opened = opening.open()
+    opening.refuse_losses(opened.tree, accept_lost)
+    return opened
 
 
 class _Opening:
@@ -67,6 +80,7 @@ class _Opening:
         self._clock = clock
         self._store = TileStore(files, directory / TREE_FOLDER)
         self._checkpoints = CheckpointNotes(files, directory / TREE_FOLDER, log_origin(log_id))
+        self._segments = segments
         self._leaves = Leaves(segments)
         self._notes: list[str] = []
         self._differing: list[tuple[Tile, bytes]] = []
@@ -94,6 +108,43 @@ class _Opening:
         if newest is not None and not self._fits(tree, newest):
             tree.refuse(self._why_not(newest))
         return OpenedTree(tree, self._notes)
+
+    def refuse_losses(self, tree: Tree, accepted: int) -> None:
+        """Refuse the tree if more leaves are gone that were signed than an operator knows of.
+
+        Those that were lost before anything was signed say so by their hash, and count for nothing.
+        """
+        if tree.refusal is not None or tree.signed == 0:
+            return
+        lost = [leaf for leaf in self._lost_leaves(tree.signed) if self._was_there(tree, leaf)]
+        if len(lost) > accepted:
+            tree.refuse(
+                f"{len(lost)} batches that were signed are gone from the log, the first of them "
+                f"leaf {lost[0]}, the last leaf {lost[-1]}; bring back their segments from a copy, "
+                f"or set log.accept_lost_leaves to {len(lost)} if their loss is accepted"
+            )
+
+    def _lost_leaves(self, end: int) -> Iterator[int]:
+        """Leaves below `end` whose envelopes are lost, by the indexes of damaged segments."""
+        order = self._segments.from_leaf(0)
+        yield from range(min(order[0], end) if order else end)
+        lost = {each.first_leaf: each.lost for each in self._segments.sealed}
+        for number, first_leaf in enumerate(order):
+            known = lost.get(first_leaf)
+            if known is None:
+                index = self._segments.get(first_leaf).index
+                known = index.lost + index.missing
+            if known:
+                stop = min(order[number + 1] if number + 1 < len(order) else self._size, end)
+                hashes = self._leaves.hashes(first_leaf, stop)
+                yield from (at for at, found in enumerate(hashes, first_leaf) if found is None)
+
+    @staticmethod
+    def _was_there(tree: Tree, leaf: int) -> bool:
+        try:
+            return tree.leaf_hash(leaf) != lost_leaf_hash(leaf)
+        except TreeRefused:
+            return True
 
     def _load_state(self) -> TreeState | None:
         state = self._store.load_state()

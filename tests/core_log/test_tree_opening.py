@@ -188,9 +188,37 @@ def test_leaves_lost_after_they_were_signed_keep_their_hashes_even_without_a_sta
         file.seek(SEGMENT_HEAD_BYTES + 40)
         file.write(b"\xff\xff\xff")
     (journals.path / "tree/state").unlink()
-    again = journals.open()
+    again = journals.open(accept_lost_leaves=1)
     assert again.tree.refusal is None
     assert again.tree.root(600) == signed.head.root
+
+
+def test_a_log_that_was_cut_is_refused_until_its_loss_is_accepted(journals: Any) -> None:
+    journal = journals.fill(100)
+    signed = sign(journals, journal)
+    path = journals.path / segment_name(journal.active.first_leaf)
+    with path.open("r+b") as file:
+        file.truncate(path.stat().st_size - 10)
+    for _ in range(2):
+        again = journals.open()
+        assert "1 batches that were signed are gone" in again.tree.refusal
+        assert "leaf 99; bring back" in again.tree.refusal
+        journals.fill(1, journal=again)
+    accepted = journals.open(accept_lost_leaves=1)
+    assert accepted.tree.refusal is None
+    assert accepted.tree.root(100) == signed.head.root
+    assert accepted.tree.size == 102
+
+
+def test_segments_that_are_gone_are_refused(journals: Any) -> None:
+    journal = journals.fill(200)
+    sign(journals, journal)
+    ends = [sealed.end_leaf for sealed in journal.segments.sealed]
+    (journals.path / segment_name(ends[0])).unlink()
+    gone = ends[1] - ends[0]
+    assert f"{gone} batches that were signed are gone" in journals.open().tree.refusal
+    (journals.path / segment_name(0)).unlink()
+    assert f"{ends[1]} batches that were signed" in journals.open().tree.refusal
 
 
 def test_unsigned_leaves_that_a_torn_tail_took_leave_the_tree_too(journals: Any) -> None:
