@@ -168,7 +168,8 @@ class LimitsConfig:
     connections_max: int = 4_096
     """Open connections of apps; each costs a file descriptor."""
     streams_max: int = 2_000
-    """Open subscriptions; each holds a connection to a gatekeeper and up to stream_bytes_max."""
+    """Open subscriptions. Durable ones, and others while they catch up, hold a connection to a
+    gatekeeper and up to stream_bytes_max each."""
     stream_bytes_max: ByteSize = 1024 * 1024
     """Bytes on their way to one subscriber before the gatekeeper has to wait."""
     request_bytes_max: ByteSize = 8 * 1024 * 1024
