@@ -166,6 +166,17 @@ def decode_body(body: bytes | memoryview) -> Columns:
     return Columns(count, event_us, **columns)
 
 
+def check_body(body: bytes | memoryview) -> int:
+    """Check all that `decode_body` does, and return only the number of records."""
+    view = memoryview(body)
+    count, entries = read_directory(view)
+    _slice(view, entries[0][2], count * 8, "event times")
+    for name, entry in zip(COLUMNS, entries[1:], strict=True):
+        if any(entry) or name in _REQUIRED:
+            _decode_column(view, name, count, entry)
+    return count
+
+
 def read_directory(view: memoryview) -> tuple[int, list[tuple[int, int, int, int]]]:
     """The count and, per column, where validity, offsets and data begin and how long the data is.
 

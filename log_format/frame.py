@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
-from log_format.body import Columns, decode_body
+from log_format.body import Columns, check_body, decode_body
 from log_format.compression import compress, expand
 from log_format.envelope import Codec, Envelope, decode_envelope, new_envelope
 from log_format.errors import BadBody, BadField, HashMismatch, Truncated
@@ -25,15 +25,23 @@ class Frame:
 
     def columns(self) -> Columns:
         """The records. Call `check_hash` first where the bytes come from outside."""
+        columns = decode_body(self._expanded())
+        self._check_count(columns.count)
+        return columns
+
+    def check_columns(self) -> None:
+        """Raise BadBody where `columns` would; for who only wants to know that it would not."""
+        self._check_count(check_body(self._expanded()))
+
+    def _expanded(self) -> bytes | memoryview:
         envelope = self.envelope
         if envelope.encrypted or not envelope.has_body:
             raise BadBody("the body is encrypted or was removed by retention")
-        columns = decode_body(expand(envelope.codec, self.body, envelope.uncompressed_len))
-        if columns.count != envelope.producer.count:
-            raise BadBody(
-                f"{columns.count} records where the envelope says {envelope.producer.count}"
-            )
-        return columns
+        return expand(envelope.codec, self.body, envelope.uncompressed_len)
+
+    def _check_count(self, count: int) -> None:
+        if count != self.envelope.producer.count:
+            raise BadBody(f"{count} records where the envelope says {self.envelope.producer.count}")
 
 
 def encode_frame(producer: Producer, body: bytes, *, codec: Codec = Codec.NONE) -> bytes:

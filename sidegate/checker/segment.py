@@ -99,7 +99,7 @@ class _SegmentChecker:
         try:
             frame.check_hash()
             if not envelope.encrypted:
-                frame.columns()
+                frame.check_columns()
         except FormatError as error:
             self._find(error.code, position, str(error), envelope)
 

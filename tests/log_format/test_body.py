@@ -1,5 +1,6 @@
 """Columns are Arrow's, and no offset is used before it is checked."""
 
+import re
 import struct
 from array import array
 
@@ -7,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from log_format.body import DIRECTORY_BYTES, decode_body, encode_body
+from log_format.body import DIRECTORY_BYTES, check_body, decode_body, encode_body
 from log_format.errors import BadBody
 
 ENTRY_BYTES = 16
@@ -109,3 +110,16 @@ def test_a_garbled_body_is_refused_or_read_within_its_bounds(noise: bytes, count
     except BadBody:
         return
     assert sum(len(value or b"") for value in columns.value) <= len(data)
+
+
+@given(st.integers(0, 10_000), st.integers(1, 255))
+def test_a_check_refuses_exactly_what_a_reader_would(position: int, flip: int) -> None:
+    body = bytearray(encode_body([1, 2, 3], [b"ab", b"", b"cd"], keys=[None, b"", b"k"]))
+    body[position % len(body)] ^= flip
+    try:
+        read = decode_body(bytes(body)).count
+    except BadBody as error:
+        with pytest.raises(BadBody, match=re.escape(str(error))):
+            check_body(bytes(body))
+    else:
+        assert check_body(bytes(body)) == read

@@ -124,3 +124,12 @@ def test_a_count_that_differs_from_the_envelopes_is_refused(
 def test_garbage_is_refused_with_a_typed_error(data: bytes) -> None:
     with pytest.raises(FormatError):
         read_whole(data)
+
+
+def test_columns_are_checked_without_being_read(stored_frame: bytes) -> None:
+    frame = decode_frame(stored_frame)
+    frame.check_columns()
+    other = replace(frame.envelope, producer=replace(frame.envelope.producer, count=2))
+    for check in (Frame(other, frame.body).check_columns, Frame(other, frame.body).columns):
+        with pytest.raises(BadBody, match="3 records where the envelope says 2"):
+            check()
