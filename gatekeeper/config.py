@@ -172,8 +172,8 @@ class WitnessConfig:
     on_fork: Literal["refuse", "alarm"] = "refuse"
     """Where the core's tree does not extend the last one: refuse appends, or raise the alarm only.
     Whoever goes on writes into a log whose past somebody may have changed."""
-    interval: Seconds = 1.0
-    """How often the core is asked where nothing is new; a new checkpoint is answered at once."""
+    interval: Seconds = 0.25
+    """How often the core is asked: it signs at most five times a second, and receipts wait."""
     silence_max: Seconds = 60.0
     """How long a core that answers may show no acceptable checkpoint before that is an alarm."""
 

@@ -43,8 +43,6 @@ log = logging.getLogger("sidegate.gatekeeper.witness")
 
 ALARM_EVERY_S: Final = 10.0
 """How often an alarm is logged again: whoever looks at the log sees it on the first screen."""
-GAP_S_MIN: Final = 0.1
-"""Between two looks at a log that grows: no checkpoint is worth more of the core's time."""
 RETRY_AFTER_S: Final = 10.0
 """What publishers are told while the log contradicts itself: no second attempt helps soon."""
 
@@ -159,16 +157,13 @@ class Witness:
 
     async def _follow(self) -> None:
         while True:
-            began, gap_s = self._clock(), self._config.interval
             try:
-                if await self.look() is Verdict.EXTENDS:
-                    gap_s = min(gap_s, GAP_S_MIN)
+                await self.look()
             except (CoreUnavailable, Unproven, FormatError, OSError) as error:
                 self._could_not(str(error))
             self._log_alarm()
-            # The core holds the question until there is something new; one that does not, or that
-            # answers with an alarm, is not asked more often for it.
-            await asyncio.sleep(max(0.0, began + gap_s - self._clock()))
+            # Not a long poll: the core signs sooner, and syncs more often, while somebody waits.
+            await asyncio.sleep(self._config.interval)
 
     async def look(self) -> Verdict:
         """Ask once, conclude, and act on it."""
@@ -270,12 +265,7 @@ class Witness:
         return found[0], found[1]
 
     async def _shown(self) -> Note:
-        query = {}
-        if self.head is not None and self.alarm is None:
-            # Answered when there is a larger tree, and after the interval with what there is.
-            wait_ms = round(self._config.interval * 1000)
-            query = {"wait_leaf": str(self.head.size), "wait_ms": str(wait_ms)}
-        answer = await self._core.ask("GET", "/v1/checkpoint", self._behalf, query=query)
+        answer = await self._core.ask("GET", "/v1/checkpoint", self._behalf)
         if answer.status != 200:
             raise Unproven(f"the core answered {answer.status} when asked for its checkpoint")
         if not answer.body:

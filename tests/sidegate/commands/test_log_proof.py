@@ -132,3 +132,24 @@ def test_verify_takes_keys_and_checkpoints_from_elsewhere(command: Any, log: Any
     (elsewhere / "seen").write_text(str(log.note(9)).replace(log.note(9).text, other))
     result = command("log", "verify", "data/core", "--checkpoint", "elsewhere/seen")
     assert (result.returncode, "no such log is here" in result.stdout) == (1, True)
+
+
+def test_a_message_of_a_running_mesh_is_proven_and_receipted(
+    mesh: Any, topic: str, command: Any
+) -> None:
+    state = mesh.state
+    assert mesh.publish(topic, {"order_id": 101})[0] == 200
+    keys = ("--key", str(state / "core.pub"), "--witness", str(state / "gatekeeper.pub"))
+    made = command("log", "prove", topic, "0", "0", "--log", str(state), "--wait", "20")
+    assert (made.returncode, made.stderr) == (0, "")
+    checked = command("log", "check-proof", "-", *keys, stdin=made.stdout)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert '{"order_id": 101}' in checked.stdout
+    assert "cosigned by spiffe://sidegate-dev/gatekeeper" in checked.stdout
+    receipt = command("publish", topic, "2", "--receipt", "--url", mesh.url)
+    assert receipt.returncode == 0, receipt.stderr
+    checked = command("log", "check-proof", "-", *keys, stdin=receipt.stdout)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert f"{topic}/0 offset 1 was sent by dev-app" in checked.stdout
+    verified = command("log", "verify", str(state), "--json")
+    assert verified.returncode == 0, verified.stdout
