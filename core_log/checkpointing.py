@@ -24,8 +24,6 @@ from core_log.signing import (
     NotAnExtension,
     Signer,
     SignerUnavailable,
-    SigningKeyError,
-    load_signing_key,
 )
 from core_log.storage import Storage
 from core_log.tree import Tree, TreeRefused
@@ -33,6 +31,7 @@ from core_log.tree_audit import TreeAudit, pause_s
 from core_log.waiting import first_of
 from core_log.witness_keys import WitnessKeysUnusable, load_witness_keys
 from hosting.lifecycle import Readiness, StartError
+from hosting.signing_key import SigningKeyError, load_signing_key
 from log_format.checkpoint_note import log_origin
 from log_format.note import Note
 

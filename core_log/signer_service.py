@@ -18,10 +18,10 @@ from core_log.admission import Admission, NotAdmitted, admission_middleware
 from core_log.request_body import BadJson, BodyTooLarge, read_json
 from core_log.signer_config import SignerConfig
 from core_log.signer_memory import MemoryUnusable, SignerMemory, decide
-from core_log.signing import SigningKeyError, load_signing_key
 from core_log.wire import json_response
 from hosting.lifecycle import Service, StartError
 from hosting.problems import Problem, ProblemTable, error_middleware
+from hosting.signing_key import SigningKeyError, load_signing_key
 from hosting.web import DRAINING, HttpLimits, HttpSite
 from log_format.checkpoint_note import TreeHead, parse_tree_head
 from log_format.errors import FormatError

@@ -5,23 +5,14 @@ the producer part and the provenance (`log_format.parts.signed_bytes`). May impo
 and `cryptography`; knows nothing of HTTP.
 """
 
-from pathlib import Path
-
-from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from gatekeeper.decisions import Ruling
-from hosting.lifecycle import StartError
 from log_format.envelope import seal_provenance
 from log_format.note import SignatureType, VerifierKey
 from log_format.parts import Provenance
 
 COSIGNATURE_LINE = b"cosignature/v1\n"
-
-
-class SigningKeyError(StartError):
-    """The signing key can't be used. The message says which file and what to do."""
 
 
 class Sealer:
@@ -68,30 +59,3 @@ class Sealer:
     def seal(self, envelope: bytes, part: Provenance) -> bytes:
         """`envelope`, which has a producer part only, with `part` signed and added."""
         return seal_provenance(envelope, part, self._key.sign)
-
-
-def load_signing_key(path: Path) -> Ed25519PrivateKey:
-    """Read the gatekeeper's private key: Ed25519 as unencrypted PEM, readable by its owner only."""
-    try:
-        mode = path.stat().st_mode & 0o777
-        data = path.read_bytes()
-    except OSError as error:
-        raise SigningKeyError(
-            f"signing_key: {path.name} can't be read ({error.strerror}); make one with "
-            "`openssl genpkey -algorithm ed25519`"
-        ) from error
-    if mode & 0o077:
-        raise SigningKeyError(
-            f"signing_key: {path.name} has mode {mode:04o}; others may read it; `chmod 600` it"
-        )
-    try:
-        key = load_pem_private_key(data, password=None)
-    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise SigningKeyError(
-            f"signing_key: {path.name} is not an unencrypted private key in PEM"
-        ) from error
-    if not isinstance(key, Ed25519PrivateKey):
-        raise SigningKeyError(
-            f"signing_key: {path.name} holds no Ed25519 key; provenance is signed with Ed25519 only"
-        )
-    return key

@@ -30,7 +30,7 @@ from gatekeeper.places import Places
 from gatekeeper.policy.decide import Policy
 from gatekeeper.policy.reload import PolicyFile
 from gatekeeper.proofs import Proofs
-from gatekeeper.provenance import Sealer, load_signing_key
+from gatekeeper.provenance import Sealer
 from gatekeeper.publishing import Publishing
 from gatekeeper.quotas import Quotas
 from gatekeeper.revocation_feed import RevocationFeed
@@ -44,6 +44,7 @@ from gatekeeper.watch import Watch
 from hosting.health import health_app
 from hosting.lifecycle import Readiness, Service
 from hosting.metrics import new_registry
+from hosting.signing_key import load_signing_key
 from hosting.tls import ReloadingContexts, TlsFiles
 from hosting.tracing import Tracing
 from hosting.vitals import add_vitals

@@ -10,7 +10,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from core_log.proof_routes import Place, ProofQuery, parse_proof
 from core_log.query import BadQuery, Query
-from core_log.signing import load_signing_key, verify
+from core_log.signing import verify
+from hosting.signing_key import load_signing_key
 from log_format.checkpoint_note import cosign, parse_tree_head, verified_signatures
 from log_format.envelope import decode_envelope
 from log_format.layout import SEGMENT_HEAD_BYTES, segment_name

@@ -1,22 +1,14 @@
 """Provenance: filled from the decision, signed with the gatekeeper's key."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import (
-    BestAvailableEncryption,
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-)
 
 from gatekeeper.decisions import Ruling
 from gatekeeper.identity import Identity
-from gatekeeper.provenance import Sealer, SigningKeyError, load_signing_key
+from gatekeeper.provenance import Sealer
 from log_format.checkpoint_note import cosigned_message
 from log_format.envelope import decode_envelope, provenance_signed_bytes
 from log_format.frame import decode_frame
@@ -69,38 +61,6 @@ def test_a_signature_moved_to_another_batch_does_not_verify(frame: Callable[...,
 
 def test_the_key_is_never_shown() -> None:
     assert repr(Sealer(Ed25519PrivateKey.generate(), "g")) == "<Sealer of g>"
-
-
-def written(path: Path, data: bytes, mode: int = 0o600) -> Path:
-    path.write_bytes(data)
-    path.chmod(mode)
-    return path
-
-
-def test_a_signing_key_is_read_from_pem(tmp_path: Path) -> None:
-    key = Ed25519PrivateKey.generate()
-    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    loaded = load_signing_key(written(tmp_path / "k.pem", pem))
-    assert loaded.public_key() == key.public_key()
-
-
-def test_a_signing_key_that_can_not_be_used_says_what_to_do(tmp_path: Path) -> None:
-    key = Ed25519PrivateKey.generate()
-    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    with pytest.raises(SigningKeyError, match="openssl genpkey"):
-        load_signing_key(tmp_path / "none.pem")
-    with pytest.raises(SigningKeyError, match="chmod 600"):
-        load_signing_key(written(tmp_path / "open.pem", pem, 0o644))
-    with pytest.raises(SigningKeyError, match="not an unencrypted private key"):
-        load_signing_key(written(tmp_path / "bad.pem", b"nothing"))
-    sealed = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"x"))
-    with pytest.raises(SigningKeyError, match="not an unencrypted private key"):
-        load_signing_key(written(tmp_path / "sealed.pem", sealed))
-    other = ec.generate_private_key(ec.SECP256R1()).private_bytes(
-        Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
-    )
-    with pytest.raises(SigningKeyError, match="Ed25519 only"):
-        load_signing_key(written(tmp_path / "ec.pem", other))
 
 
 def test_a_cosignature_is_signed_and_nothing_that_could_be_provenance() -> None:
