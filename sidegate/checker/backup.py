@@ -3,7 +3,8 @@
 What is copied only grows, or is replaced whole, so a copy in the right order is a state that the
 core could have been killed in, and it recovers from it as from a crash. The order:
 
-1. the control log, whose cursors must not be ahead of the messages that are copied after it;
+1. the control log, and the log of cursors, which must not be ahead of the messages that are copied
+   after it. That one begins anew from time to time in its other folder, and is then copied again;
 2. the tree with its signed checkpoints, which must not cover leaves that are copied after it;
 3. the segments that are there by then, oldest first. The last of them may grow
    meanwhile; nothing behind it is copied, so that its end is the copy's end.
@@ -21,6 +22,12 @@ from typing import Final
 from log_format.layout import parse_segment_name
 
 CONTROL: Final = "control"
+CURSORS: Final = "cursors"
+CURRENT: Final = "current"
+"""The file in the folder of cursors that names the folder which counts."""
+CURSOR_TRIES_MAX: Final = 10
+"""The log of cursors begins anew once in hours: twice during one copy means that something else is
+wrong."""
 TREE: Final = "tree"
 
 
@@ -44,7 +51,8 @@ def back_up(source: Path, target: Path, progress: Callable[[int], None]) -> Back
         raise CannotBackUpError(f"{target} is not empty; name a new folder")
     copied: dict[Path, int] = {}
     # Each part is listed when those before it are copied: a new segment may have begun meanwhile.
-    for part in (_control, _tree, _segments):
+    copied |= _copy_control(source, target, progress)
+    for part in (_tree, _segments):
         for name in part(source):
             size = _copy(source / name, target / name, progress, may_vanish=part is _tree)
             if size is not None:
@@ -56,7 +64,7 @@ def back_up(source: Path, target: Path, progress: Callable[[int], None]) -> Back
 
 def bytes_to_copy(source: Path) -> int:
     """About how many bytes a backup will have."""
-    names = [*_control(source), *_tree(source), *_segments(source)]
+    names = [*_control(source), *_cursors(source), *_tree(source), *_segments(source)]
     return sum((source / name).stat().st_size for name in names if (source / name).exists())
 
 
@@ -71,6 +79,46 @@ def _segments(folder: Path) -> list[Path]:
 def _control(source: Path) -> list[Path]:
     folder = source / CONTROL
     return [Path(CONTROL) / name for name in _segments(folder)] if folder.is_dir() else []
+
+
+def _copy_control(source: Path, target: Path, progress: Callable[[int], None]) -> dict[Path, int]:
+    """Copy the control log and the log of cursors."""
+    copied: dict[Path, int] = {}
+    for name in _control(source):
+        copied[name] = _copy(source / name, target / name, progress, may_vanish=False) or 0
+    for _ in range(CURSOR_TRIES_MAX):
+        current = _current(source)
+        if current is None:
+            return copied
+        sizes = {
+            name: _copy(source / name, target / name, progress, may_vanish=True)
+            for name in _cursors(source)
+        }
+        whole = {name: size for name, size in sizes.items() if size is not None}
+        if len(whole) == len(sizes) and _current(source) == current:
+            (target / CURSORS / CURRENT).write_text(current)
+            progress(len(current))
+            _sync(target / CURSORS / current)
+            return copied | whole | {Path(CURSORS) / CURRENT: len(current)}
+        # It began anew meanwhile: what was copied is no state that it ever had.
+        shutil.rmtree(target / CURSORS)
+    raise CannotBackUpError(f"{source / CURSORS} changes too often to be copied; try again later")
+
+
+def _current(source: Path) -> str | None:
+    path = source / CURSORS / CURRENT
+    try:
+        return path.read_text().strip() if path.exists() else None
+    except OSError as error:
+        raise CannotBackUpError(f"{path} can't be read: {error.strerror}") from error
+
+
+def _cursors(source: Path) -> list[Path]:
+    current = _current(source)
+    if current is None:
+        return []
+    folder = Path(CURSORS) / current
+    return [folder / name for name in _segments(source / folder)]
 
 
 def _tree(source: Path) -> Iterator[Path]:

@@ -19,6 +19,10 @@ def data(write_log: Callable[[], Path]) -> Path:
     folder = write_log() / "data" / "core"
     (folder / "control").mkdir()
     (folder / "control" / segment_name(0)).write_bytes(b"control")
+    for half in ("a", "b"):
+        (folder / "cursors" / half).mkdir(parents=True)
+        (folder / "cursors" / half / segment_name(0)).write_bytes(half.encode())
+    (folder / "cursors" / "current").write_text("b")
     (folder / "tree" / "tile" / "0").mkdir(parents=True)
     (folder / "tree" / "tile" / "0" / "000").write_bytes(b"tile")
     (folder / "tree" / "checkpoint").write_bytes(b"note")
@@ -31,13 +35,13 @@ def test_all_but_indexes_is_copied_byte_for_byte(data: Path, tmp_path: Path) -> 
     done = back_up(data, tmp_path / "copy", seen.append)
     copied = {path.relative_to(tmp_path / "copy") for path in (tmp_path / "copy").rglob("*.*")}
     assert {path for path in copied if path.suffix == ".seg"} == {
-        path.relative_to(data) for path in data.rglob("*.seg")
+        path.relative_to(data) for path in data.rglob("*.seg") if "a" not in path.parts
     }
     assert not (tmp_path / "copy" / "checkpoint").exists()
     for path in (tmp_path / "copy").rglob("*"):
         if path.is_file():
             assert path.read_bytes() == (data / path.relative_to(tmp_path / "copy")).read_bytes()
-    assert done == Backup(6, sum(seen))
+    assert done == Backup(8, sum(seen))
 
 
 def test_what_refers_to_messages_is_copied_before_them(data: Path, tmp_path: Path) -> None:
@@ -45,7 +49,8 @@ def test_what_refers_to_messages_is_copied_before_them(data: Path, tmp_path: Pat
     target = tmp_path / "copy"
     back_up(data, target, lambda _: order.append(_newest(target, order)))
     assert order[0].startswith("control/")
-    assert order[1].startswith("tree/")
+    assert order[1].startswith("cursors/b/")
+    assert any(name.startswith("tree/") for name in order[2:-3])
     assert order[-3:] == [segment_name(0), segment_name(4), segment_name(8)]
 
 
@@ -153,3 +158,30 @@ def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
         check=False,
         timeout=60,
     )
+
+
+def test_a_log_of_cursors_that_begins_anew_meanwhile_is_copied_again(
+    data: Path, tmp_path: Path
+) -> None:
+    current = data / "cursors" / "current"
+
+    def begin_anew(_: int) -> None:
+        if current.read_text() == "b" and (tmp_path / "copy" / "cursors").exists():
+            (data / "cursors" / "b" / segment_name(0)).unlink()
+            current.write_text("a")
+
+    back_up(data, tmp_path / "copy", begin_anew)
+    copied = tmp_path / "copy" / "cursors"
+    assert (copied / "current").read_text() == "a"
+    assert (copied / "a" / segment_name(0)).read_bytes() == b"a"
+    assert not (copied / "b").exists()
+
+
+def test_a_log_of_cursors_that_never_rests_is_an_error(data: Path, tmp_path: Path) -> None:
+    current = data / "cursors" / "current"
+
+    def turn(_: int) -> None:
+        current.write_text("a" if current.read_text() == "b" else "b")
+
+    with pytest.raises(CannotBackUpError, match="changes too often"):
+        back_up(data, tmp_path / "copy", turn)
