@@ -76,9 +76,16 @@ class Connection:
     """
 
     def __init__(
-        self, url: str, *, timeout_s: float = TIMEOUT_S, tls: ssl.SSLContext | None = None
+        self,
+        url: str,
+        *,
+        timeout_s: float = TIMEOUT_S,
+        tls: ssl.SSLContext | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
+        """`headers` go with every request."""
         self.url = url.rstrip("/")
+        self._headers = dict(headers or {})
         parts = urlsplit(self.url)
         if parts.hostname is None or parts.scheme not in {"http", "https"}:
             raise Unreachable(f"{url!r} is no http:// or https:// address")
@@ -137,7 +144,7 @@ class Connection:
     ) -> http.client.HTTPResponse:
         if time.monotonic() - self._used_s > IDLE_S_MAX:
             self._http.close()
-        sent = dict(headers or {})
+        sent = {**self._headers, **(headers or {})}
         body = None
         if isinstance(document, bytes):
             body = document

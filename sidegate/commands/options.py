@@ -19,6 +19,8 @@ from sidegate.client import Answer, Connection, Refused, Unreachable
 
 DEFAULT_URL = "http://127.0.0.1:9000"
 STATE_FOLDER = Path(".sidegate")
+APP_TOKEN_FILE = "SIDEGATE_SIDECAR_APP_TOKEN"  # noqa: S105 - a variable's name
+"""The variable that the sidecar itself reads: the file with its app's secret."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -58,7 +60,7 @@ def json_option(command: F) -> F:
 def sidecar(url: str | None) -> Connection:
     """A connection to the sidecar that the user means."""
     try:
-        return Connection(url or _running_url() or DEFAULT_URL)
+        return Connection(url or _running_url() or DEFAULT_URL, headers=app_token())
     except Unreachable as error:
         raise CouldNotRun(str(error)) from error
 
@@ -99,6 +101,18 @@ def unreachable(error: Unreachable) -> NoReturn:
     raise CouldNotRun(
         f"{error}\nStart the mesh with `make up`, or name another sidecar with --url."
     ) from error
+
+
+def app_token() -> dict[str, str]:
+    """What a sidecar with an `app_token` asks for: the content of the file that it reads too."""
+    file = os.environ.get(APP_TOKEN_FILE)
+    if not file:
+        return {}
+    try:
+        token = Path(file).read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise CouldNotRun(f"{APP_TOKEN_FILE}: {file} can't be read: {error}") from error
+    return {"Authorization": f"Bearer {token}"}
 
 
 def _running_url() -> str | None:

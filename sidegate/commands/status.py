@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from sidegate.client import Connection, Unreachable
 from sidegate.commands.options import (
     DEFAULT_URL,
     CouldNotRun,
+    app_token,
     json_option,
     state_option,
     url_option,
@@ -66,7 +68,7 @@ def gather(folder: Path, url: str | None) -> dict[str, Any]:
     services = {
         name: _service(name, kept, folder) for name, kept in record.get("services", {}).items()
     }
-    sidecar = _document(url or record.get("url") or DEFAULT_URL, "/status")
+    sidecar = _document(url or record.get("url") or DEFAULT_URL, "/status", app_token())
     witness = _witness(services.get("gatekeeper", {}).get("health"))
     well = (
         sidecar is not None
@@ -95,9 +97,11 @@ def _service(name: str, kept: dict[str, Any], folder: Path) -> dict[str, Any]:
     return {**kept, "ready": verdict.ready, "reason": verdict.reason}
 
 
-def _document(url: str, path: str) -> dict[str, Any] | None:
+def _document(
+    url: str, path: str, headers: Mapping[str, str] | None = None
+) -> dict[str, Any] | None:
     try:
-        with Connection(url, timeout_s=PROBE_S_MAX) as connection:
+        with Connection(url, timeout_s=PROBE_S_MAX, headers=headers) as connection:
             document = connection.request("GET", path).document()
     except Unreachable:
         return None

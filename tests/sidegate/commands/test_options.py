@@ -71,3 +71,18 @@ def test_no_default_port_is_used_by_these_tests() -> None:
     with socket.socket() as unused:
         assert unused.fileno() > 0
     assert ":9000" not in DEAD
+
+
+def test_a_sidecar_that_asks_for_its_apps_token_gets_it(command: Any, peer: Any) -> None:
+    peer.answer("GET /topics", 200, {"topics": []})
+    file = command.folder / "token"
+    file.write_text("a secret of 16 or more\n".replace(" ", "-"))
+    environ = {"SIDEGATE_SIDECAR_APP_TOKEN": str(file)}
+    assert command("topics", "list", "--url", peer.url, environ=environ).returncode == 0
+    assert peer.asked[-1].headers["Authorization"] == "Bearer a-secret-of-16-or-more"
+    command("topics", "list", "--url", peer.url)
+    assert "Authorization" not in peer.asked[-1].headers
+    file.unlink()
+    result = command("topics", "list", "--url", peer.url, environ=environ)
+    assert result.returncode == 2
+    assert "SIDEGATE_SIDECAR_APP_TOKEN" in result.stderr
