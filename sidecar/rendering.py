@@ -76,17 +76,51 @@ def spell_frame(
     head = f'{{"topic":"{producer.topic}","partition":{producer.partition},"offset":'
     principal = None if provenance is None else provenance.principal
     tail = f',"principal":{_spell(orjson.dumps(principal))}}}'
-    lines = [
-        f"{head}{offset}{middle}{payload}{tail}"
-        for offset, middle, payload in zip(
-            offsets, _middles(columns, producer, indices), _payloads(columns, indices), strict=True
-        )
-    ]
+    payloads = _payloads(columns, indices)
+    last = producer.first_sequence + indices[-1]
+    if (
+        columns.id.all_null
+        and columns.key.all_null
+        and columns.headers.all_null
+        and (last <= SEQUENCE_MAX)
+    ):
+        lines = _plain(columns, producer, offsets, indices, (head, payloads, tail))
+    else:
+        middles = _middles(columns, producer, indices)
+        lines = [
+            f"{head}{offset}{middle}{payload}{tail}"
+            for offset, middle, payload in zip(offsets, middles, payloads, strict=True)
+        ]
     if attempts:
         for at, offset in enumerate(offsets):
             if offset in attempts:
                 lines[at] = f'{lines[at][:-1]},"attempt":{attempts[offset] + 1}}}'
     return lines
+
+
+def _plain(
+    columns: Columns,
+    producer: Producer,
+    offsets: Sequence[int],
+    indices: Sequence[int],
+    parts: tuple[str, Sequence[str], str],
+) -> list[str]:
+    """The lines of messages that have a time and a payload only, which most have: one step each."""
+    head, payloads, tail = parts
+    times = [columns.event_us[index] for index in indices]
+    derived, rest = id_prefix(producer), '","key":null,"headers":{}'
+    ahead = producer.first_sequence + indices[0] - offsets[0]
+    if min(times) == max(times):
+        middle = f',"timestamp":"{_moment(times[0])}","id":"{derived}'
+        return [
+            f"{head}{offset}{middle}{offset + ahead}{rest}{payload}{tail}"
+            for offset, payload in zip(offsets, payloads, strict=True)
+        ]
+    own = f'","id":"{derived}'
+    return [
+        f'{head}{offset},"timestamp":"{moment}{own}{offset + ahead}{rest}{payload}{tail}'
+        for offset, moment, payload in zip(offsets, _moments(times), payloads, strict=True)
+    ]
 
 
 def _middles(columns: Columns, producer: Producer, indices: Sequence[int]) -> Iterable[str]:
@@ -97,12 +131,6 @@ def _middles(columns: Columns, producer: Producer, indices: Sequence[int]) -> It
     def derive(index: int) -> str:
         return f'"{derived}{(first + index) & SEQUENCE_MAX}"'
 
-    if columns.id.all_null and columns.key.all_null and columns.headers.all_null:
-        rest = '","key":null,"headers":{}'
-        return [
-            f',"timestamp":"{moment}","id":"{derived}{(first + index) & SEQUENCE_MAX}{rest}'
-            for index, moment in zip(indices, moments, strict=True)
-        ]
     return [
         f',"timestamp":"{moment}","id":{own or derive(index)},"key":{key},"headers":{headers}'
         for index, moment, own, key, headers in zip(

@@ -2,6 +2,7 @@
 
 import struct
 from collections.abc import Iterable
+from itertools import chain
 from typing import Final
 
 TEXT: Final = 0x81
@@ -30,12 +31,7 @@ def binary_frame(payload: bytes) -> bytes:
 
 def spell_heads(lines: Iterable[str]) -> str:
     """Each line as a text message. Lines are spelled, one character a byte, and so is this."""
-    parts: list[str] = []
-    heads: dict[int, str] = {}
-    for line in lines:
-        length = len(line)
-        spelled = heads.get(length)
-        if spelled is None:
-            spelled = heads[length] = head(TEXT, length).decode("latin-1")
-        parts += (spelled, line)
-    return "".join(parts)
+    given = list(lines)
+    lengths = list(map(len, given))
+    heads = {length: head(TEXT, length).decode("latin-1") for length in set(lengths)}
+    return "".join(chain.from_iterable(zip(map(heads.__getitem__, lengths), given, strict=True)))
