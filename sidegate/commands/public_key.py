@@ -22,19 +22,29 @@ from sidegate.public_keys import KeyProblem, core_key, gatekeeper_key
     type=click.Path(path_type=Path, dir_okay=False),
     help="The service's YAML file, on the service's own host.",
 )
-def public_key(service: str, path: Path) -> None:
+@click.option(
+    "--signing-key",
+    "private",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The private key, where the configuration leaves it to a signer.",
+)
+def public_key(service: str, path: Path, private: Path | None) -> None:
     """Print the public key of a core or gatekeeper, as one line.
 
     Bring the core's to every gatekeeper (core.public_key) and both to whoever checks the log.
     """
     config = load(service, path)
     try:
+        private = private or config.signing_key
+        if private is None:
+            raise CouldNotRun(
+                f"{path} names no signing_key; where a signer has it, name its file with"
+                " --signing-key, as a user who may read it"
+            )
         if service == "core":
-            if config.signing_key is None:
-                raise CouldNotRun(f"{path} names no signing_key, so this core signs nothing")
-            key = core_key(config.signing_key, config.data)
+            key = core_key(private, config.data)
         else:
-            key = gatekeeper_key(config.signing_key, config.id)
+            key = gatekeeper_key(private, config.id)
     except KeyProblem as error:
         raise CouldNotRun(str(error)) from error
     click.echo(str(key))

@@ -43,3 +43,17 @@ def test_what_is_missing_is_named(command: Any, state: State) -> None:
     result = command("public-key", "core", "--config", "nowhere.yaml")
     assert result.returncode == 2
     assert "nowhere.yaml" in result.stderr
+
+
+def test_a_key_that_a_signer_has_is_named_by_hand(command: Any, state: State) -> None:
+    head = encode_segment_head(SegmentHead(b"\xab" * 16, 0, 0, 1))
+    (state.data / "core" / segment_name(0)).write_bytes(head)
+    file = state.config("core")
+    kept = [line for line in file.read_text().splitlines() if "signing_key" not in line]
+    file.write_text("\n".join(kept) + "\n")
+    result = command("public-key", "core", "--config", "core.yaml")
+    assert (result.returncode, "--signing-key" in result.stderr) == (2, True)
+    named = ("--signing-key", "keys/core-signing.pem")
+    result = command("public-key", "core", "--config", "core.yaml", *named)
+    assert result.returncode == 0, result.stderr
+    assert parse_vkey(result.stdout.strip()).name == "sidegate/" + "ab" * 16
