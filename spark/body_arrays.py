@@ -43,7 +43,10 @@ def body_arrays(
         if check or sized or name in wanted:
             offsets, buffers = _column(view, name, count, entry)
             if sized:
-                arrays["size"] = pa.array(np.diff(offsets))
+                sizes = offsets[1:] - offsets[:-1]
+                arrays["size"] = pa.Array.from_buffers(
+                    pa.int32(), count, [None, pa.py_buffer(sizes)]
+                )
             if name in wanted:
                 arrays[name] = _array(name, count, buffers)
     return arrays

@@ -8,7 +8,6 @@ of some thousand rows best.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
-from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +19,7 @@ from log_format.sequence import SEQUENCE_MAX
 from spark.body_arrays import Arrays, body_arrays
 from spark.columns import TIMESTAMP, Column, arrow_schema
 from spark.damage import Damage
+from spark.derived_ids import derived_ids
 from spark.selection import Batch, body_damage
 from spark.sender import body_state, sender_value
 
@@ -31,6 +31,7 @@ BYTES_MAX: Final = 8 * 1024 * 1024
 """Bodies in a record batch: large messages make batches of few rows, so that a task needs little
 memory."""
 
+_WIDTHS: Final = {16: "i2", 32: "i4", 64: "i8"}
 _ENVELOPE: Final = frozenset({"topic", "partition", "offset", "append_time", "sequence", "leaf"})
 
 
@@ -87,18 +88,11 @@ def _open(batch: Batch, wanted: frozenset[str], *, verify: bool) -> _Opened:
     if envelope.encrypted or not (wanted or verify):
         return _Opened(batch, {})
     arrays = body_arrays(envelope, batch.body, wanted, check=verify)
-    if "id" in arrays and arrays["id"].null_count:
-        arrays["id"] = pc.coalesce(arrays["id"], _derived_ids(batch))
+    ids = arrays.get("id")
+    if ids is not None and ids.null_count:
+        derived = derived_ids(envelope.producer)
+        arrays["id"] = derived if ids.null_count == len(ids) else pc.coalesce(ids, derived)
     return _Opened(batch, arrays)
-
-
-def _derived_ids(batch: Batch) -> Any:
-    """The ids of records that their app gave none: what the sidecar shows for them."""
-    producer = batch.envelope.producer
-    lane = crc32(f"{producer.topic}/{producer.partition}".encode())
-    prefix = f"{producer.producer_id:016x}-{producer.epoch}-{lane:08x}-"
-    sequences = (producer.first_sequence + np.arange(producer.count)) & SEQUENCE_MAX
-    return pc.binary_join_element_wise(prefix, pc.cast(pa.array(sequences), pa.string()), "")
 
 
 def _emit(opened: list[_Opened], columns: Sequence[Column], schema: Any) -> Iterator[Any]:
@@ -149,16 +143,28 @@ def _place_values(name: str, batches: Sequence[Batch]) -> list[Any]:
 
 def _repeated(values: list[Any], column: Column, counts: Any) -> Any:
     """One value per batch as one per row."""
-    if len(values) == 1 or values.count(values[0]) == len(values):
-        kind = pa.int64() if column.arrow == TIMESTAMP else column.arrow
-        repeated = pa.repeat(pa.scalar(values[0], kind), int(counts.sum()))
-        return repeated.cast(TIMESTAMP) if column.arrow == TIMESTAMP else repeated
+    if column.arrow == pa.string():
+        return _repeated_text(values, counts)
+    numbers = np.repeat(np.array(values, "i8"), counts)
     if column.arrow == TIMESTAMP:
-        return pa.array(np.repeat(np.array(values, "i8"), counts)).cast(TIMESTAMP)
-    if pa.types.is_integer(column.arrow) and None not in values:
-        return pa.array(np.repeat(np.array(values, "i8"), counts)).cast(column.arrow)
-    which = np.repeat(np.arange(len(values)), counts)
-    return pa.array(values, column.arrow).take(pa.array(which))
+        buffer = pa.py_buffer(numbers)
+        return pa.Array.from_buffers(TIMESTAMP, len(numbers), [None, buffer])
+    return pa.array(numbers.astype(_WIDTHS[column.arrow.bit_width], copy=False))
+
+
+def _repeated_text(values: list[str | None], counts: Any) -> Any:
+    """Built by hand: five times as fast as taking each value so many times."""
+    encoded = [b"" if value is None else value.encode() for value in values]
+    data = b"".join([each * count for each, count in zip(encoded, counts.tolist(), strict=True)])
+    lengths = np.repeat(np.array([len(each) for each in encoded], "i4"), counts)
+    offsets = np.zeros(len(lengths) + 1, "i4")
+    np.cumsum(lengths, out=offsets[1:])
+    validity = None
+    if None in values:
+        known = np.repeat(np.array([value is not None for value in values]), counts)
+        validity = pa.py_buffer(np.packbits(known, bitorder="little"))
+    buffers = [validity, pa.py_buffer(offsets), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.string(), len(lengths), buffers)
 
 
 def _counted(name: str, batches: Sequence[Batch], counts: Any) -> Any:
