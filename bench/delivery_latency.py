@@ -130,7 +130,7 @@ async def through_jetstream(url: str, count: int, per_s: int) -> list[float]:
     subscription = await receiver.jetstream().subscribe(TOPIC, cb=receive, config=settings)
 
     async def publish(number: bytes) -> object:
-        return await stream.publish(TOPIC, number)
+        return await stream.publish(TOPIC, number, timeout=SETTLE_S_MAX)
 
     try:
         return await open_loop(publish, arrivals, count, per_s)
