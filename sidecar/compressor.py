@@ -12,8 +12,9 @@ from log_format.envelope import Codec
 
 Mode = Literal["auto", "none", "zstd"]
 
-BODY_BYTES_MIN: Final = 16 * 1024
-"""Smaller bodies go as they are: what a byte costs on its way is little beside the request."""
+BODY_BYTES_MIN: Final = 64 * 1024
+"""Smaller bodies go as they are: what a byte costs on its way is little beside the request, and a
+log of small batches stays one that `grep` can look into."""
 WORTH: Final = 2 / 3
 """`auto` keeps a compressed body of at most this part of the original."""
 PAUSE_BATCHES_MAX: Final = 64

@@ -65,7 +65,7 @@ class BatchConfig:
     linger: Seconds = 0.0
     """How long the first message of an idle partition waits for company."""
     compression: Literal["auto", "none", "zstd"] = "auto"
-    """zstd for bodies of 16 KiB and more: where it gains a third, always where it gains anything,
+    """zstd for bodies of 64 KiB and more: where it gains a third, always where it gains anything,
     or never."""
 
     def problems(self) -> Iterator[tuple[str, str]]:
