@@ -6,31 +6,18 @@ schema of the user's says what is read.
 """
 
 from collections.abc import Iterator, MutableMapping
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from spark.batch_rows import batch_rows
 from spark.columns import Column, columns_of, spark_schema
-from spark.damage import Damage, DamagedLog
-from spark.frame_walk import Range, walk
-from spark.leaf_tiles import LeafTiles
 from spark.log_folder import log_folder, plan
-from spark.message_rows import message_rows
 from spark.options import Options, parse_options
-from spark.selection import Leaves, check_tree, select
+from spark.range_reader import LogPartition, read_range
+from spark.selection import Leaves
+from spark.stream_reader import LogStreamReader
 from spark.synced import synced_leaves
-
-
-@dataclass(frozen=True)
-class LogPartition(InputPartition):  # type: ignore[misc,unused-ignore]
-    """What one task reads."""
-
-    piece: Range
-    leaves: Leaves
 
 
 class SidegateDataSource(DataSource):
@@ -49,6 +36,9 @@ class SidegateDataSource(DataSource):
 
     def reader(self, schema: StructType) -> "LogReader":
         return LogReader(self.parsed, wanted_columns(self.parsed, schema))
+
+    def streamReader(self, schema: StructType) -> LogStreamReader:  # noqa: N802 - Spark's name
+        return LogStreamReader(self.parsed, wanted_columns(self.parsed, schema))
 
 
 def wanted_columns(options: Options, schema: StructType) -> tuple[Column, ...]:
@@ -80,27 +70,3 @@ class LogReader(DataSourceReader):
         # Spark turns an empty list of partitions into a single one that is None.
         if isinstance(partition, LogPartition):
             yield from read_range(self.options, self.columns, partition)
-
-
-def read_range(
-    options: Options, columns: tuple[Column, ...], partition: LogPartition
-) -> Iterator[Any]:
-    """The rows of one range, as Arrow record batches."""
-    piece = partition.piece
-    found = select(walk(piece), options.bounds, partition.leaves)
-    if options.verify == "tree":
-        found = check_tree(found, piece.file, LeafTiles(Path(piece.path).parent))
-    verify = options.verify != "off"
-    if options.rows == "batches":
-        yield from batch_rows(found, piece.file, columns, verify=verify)
-        return
-    on_damage = _fail if options.damage == "fail" else _skip
-    yield from message_rows(found, piece.file, columns, verify=verify, on_damage=on_damage)
-
-
-def _fail(damage: Damage) -> None:
-    raise DamagedLog(damage)
-
-
-def _skip(_damage: Damage) -> None:
-    """Left out, as was asked for."""
