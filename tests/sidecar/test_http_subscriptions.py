@@ -160,3 +160,24 @@ async def test_a_secret_is_in_no_answer(mesh, hook):
     assert hook.seen[-1][0].headers["Authorization"] == "Bearer hush-hush"
     stored = str(mesh.gatekeeper.subscriptions["mailer"].definition)
     assert "hush" not in stored + str((await ask(keeper, "GET", "/subscriptions/mailer"))[1])
+
+
+async def test_the_standard_library_of_webhooks_verifies_a_delivery(mesh, hook):
+    from standardwebhooks.webhooks import Webhook
+
+    from sidecar.config import PushConfig
+
+    secrets = {name: f"whsec_{name * 32}" for name in ("a", "b")}
+    for name, text in secrets.items():
+        file = mesh.folder / name
+        file.write_text(text)
+        file.chmod(0o600)
+    sidecar = await mesh.sidecar(push=PushConfig(secrets=mesh.folder))
+    push = {"url": hook.url, "secret_file": ["a", "b"]}
+    assert (await ask(sidecar, "POST", "/subscriptions", mailer(hook, push=push)))[0] == 201
+    await sidecar.publish({"topic": "orders", "message": {"n": "ü"}})
+    await hook.until(1)
+    request, body = hook.seen[0]
+    for secret in secrets.values():
+        found = Webhook(secret).verify(body.decode(), dict(request.headers))
+        assert found["message"] == {"n": "ü"}
