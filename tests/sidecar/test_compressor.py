@@ -8,9 +8,9 @@ from log_format.compression import expand
 from log_format.envelope import Codec
 from sidecar.compressor import BODY_BYTES_MIN, PAUSE_BATCHES_MAX, Compressor
 
-TEXT = b'{"order_id":101,"currency":"EUR"}' * 1000
-NOISE = random.Random(1).randbytes(64 * 1024)
-ALMOST = NOISE[:32_000] + bytes(10_000)
+TEXT = b'{"order_id":101,"currency":"EUR"}' * 2000
+NOISE = random.Random(1).randbytes(BODY_BYTES_MIN)
+ALMOST = NOISE[:52_000] + bytes(14_000)
 """Shrinks by less than a third."""
 
 
