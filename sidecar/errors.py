@@ -153,6 +153,10 @@ class BeingRetried(SidecarError):
     """Somebody else retries the same reject at this moment."""
 
 
+class HeldBack(SidecarError):
+    """A reject that would overtake an older one of its partition."""
+
+
 class Rejected(SidecarError):
     """The log refused the batch for good, for a reason that is no fault of the app."""
 

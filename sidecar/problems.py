@@ -18,6 +18,7 @@ from sidecar.errors import (
     ForbiddenDestination,
     ForeignCaller,
     GatekeeperRefused,
+    HeldBack,
     InDoubt,
     LogBusy,
     LogDiskFull,
@@ -71,6 +72,7 @@ PROBLEMS: Final = ProblemTable(
         Damaged: Problem(410, "damaged", "These messages were lost to damage"),
         GatekeeperRefused: Problem(502, "bad_gateway", "A gatekeeper's answer is not understood"),
         BeingRetried: Problem(409, "being_retried", "Somebody else retries it just now"),
+        HeldBack: Problem(409, "held_back", "An older one of its partition comes first"),
         Rejected: Problem(502, "rejected", "The log refused the batch"),
     }
 )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from sidecar.batch import Ack, Committed
-from sidecar.errors import BeingRetried, InDoubt, SidecarError, retry_after
+from sidecar.errors import BeingRetried, HeldBack, InDoubt, SidecarError, retry_after
 from sidecar.id_search import CannotTell
 from sidecar.message import Message
 from sidecar.publisher import Publisher
@@ -73,16 +73,23 @@ class RejectRetry:
             self._under_way.discard(reject.id)
 
     async def all(self, rejects: Sequence[Reject], *, force: bool = False) -> RetriedAll:
-        """Retry each, oldest first. One that is refused again stops no other."""
+        """Retry each, oldest first. One that is refused again stops only those that are behind it
+        in its partition: they would overtake it."""
         done = RetriedAll()
+        stays: dict[tuple[str, int], int] = {}
         for reject in rejects:
-            before = reject.messages
+            place, before = (reject.topic, reject.partition), reject.messages
+            if place in stays:
+                text = f"it is behind reject {stays[place]}, which stays; retry it by its id"
+                done.refused.append((reject, HeldBack(f"{text} to publish it before that one")))
+                continue
             try:
                 done.messages += await self.one(reject, force=force)
             except SidecarError as error:
                 left = self._rejects.find(reject.id)
                 done.messages += before - (left.messages if left is not None else 0)
                 done.refused.append((reject, error))
+                stays[place] = reject.id
         return done
 
     async def _retry(self, reject: Reject, *, force: bool) -> int:

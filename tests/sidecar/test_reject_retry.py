@@ -145,3 +145,20 @@ async def test_what_may_still_arrive_is_retried_later(mesh):
     again = await mesh.sidecar(dedupe=DedupeConfig(late=0.0))
     assert (await retry(again))["retried"] == 1
     assert mesh.log.values("t") == [b"1"]
+
+
+async def test_none_overtakes_an_older_one_of_its_partition_that_stays(mesh):
+    sidecar = await mesh.sidecar()
+    for topic, message in (("t", 1), ("t", 2), ("u", 3)):
+        mesh.gatekeeper.failures += ["denied"]
+        await sidecar.publish({"topic": topic, "message": message}, ack="sidecar")
+    mesh.gatekeeper.failures += ["denied"]
+    done = await retry(sidecar)
+    assert done["retried"] == 1
+    assert [(each["topic"], each["code"]) for each in done["refused"]] == [
+        ("t", "denied"),
+        ("t", "held_back"),
+    ]
+    assert mesh.log.values("u") == [b"3"]
+    assert (await retry(sidecar))["retried"] == 2
+    assert mesh.log.values("t") == [b"1", b"2"]
