@@ -11,8 +11,9 @@ from typing import Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from spark.archive_reader import ArchivePartition, archive_partitions, read_archive
 from spark.columns import Column, columns_of, spark_schema
-from spark.log_folder import log_folder, plan
+from spark.log_folder import log_folder, plan, segments_of
 from spark.options import Options, parse_options
 from spark.range_reader import LogPartition, read_range
 from spark.selection import Leaves
@@ -62,11 +63,20 @@ class LogReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         folder = log_folder(self.options.path)
-        leaves = Leaves(0, synced_leaves(folder) if self.options.synced_only else None)
-        pieces = plan(folder, split_bytes=self.options.split_bytes, end_leaf=leaves.end)
-        return [LogPartition(piece, leaves) for piece in pieces]
+        log_id = next((each.log_id for each in segments_of(folder) if each.log_id), b"")
+        archived, first = archive_partitions(self.options, log_id)
+        leaves = Leaves(first, synced_leaves(folder) if self.options.synced_only else None)
+        pieces = plan(
+            folder,
+            split_bytes=self.options.split_bytes,
+            first_leaf=leaves.first,
+            end_leaf=leaves.end,
+        )
+        return [*archived, *(LogPartition(piece, leaves) for piece in pieces)]
 
     def read(self, partition: InputPartition | None) -> Iterator[Any]:
         # Spark turns an empty list of partitions into a single one that is None.
         if isinstance(partition, LogPartition):
             yield from read_range(self.options, self.columns, partition)
+        elif isinstance(partition, ArchivePartition):
+            yield from read_archive(partition.path, self.columns, self.options.bounds)

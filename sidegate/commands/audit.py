@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sidegate.commands.options import CouldNotRun, state_option
+from sidegate.commands.options import CouldNotRun, ask, sidecar, state_option, url_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,6 +93,48 @@ def report(
     else:
         _print(result, target)
     sys.exit(result.exit_code)
+
+
+@audit.command()
+@state_option
+@click.option("--log", "log_path", type=click.Path(path_type=Path), help="A log's own folder.")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder.  [STATE/audit/watch]")
+@click.option("--gatekeeper-key", multiple=True, type=_file, help="A gatekeeper's public key.")
+@click.option("--topic", default="findings", show_default=True, help="Where findings go.")
+@click.option("--once", is_flag=True, help="Go to the log's present end, and end.")
+@click.option("--interval", type=float, default=10.0, show_default=True, help="Seconds.")
+@click.option("--batch", type=click.IntRange(1), default=50_000, help="Batches at a time.")
+@click.option("--cores", type=click.IntRange(1), help="Cores to use.  [default: all]")
+@click.option("--memory", default="2g", show_default=True, help="Memory of Spark's driver.")
+@url_option
+def watch(
+    folder: Path, log_path: Path | None, out: Path | None, url: str | None, **chosen: Any
+) -> None:
+    """Follow the log and publish findings as they are made.
+
+    Every batch is kept in Parquet exactly once. A watch that was stopped goes on where it was.
+    Exits 0 when it is stopped, or with --once at the log's end; 2 if it could not run.
+    """
+    target = out or (folder if log_path is None else Path()) / REPORT_FOLDER / "watch"
+    with _could_not_run(), tempfile.TemporaryDirectory(prefix="sidegate-audit-") as scratch:
+        from spark.report.inputs import find_inputs
+        from spark.watching import Watch
+
+        inputs = find_inputs(log_path or folder, gatekeeper_keys=chosen["gatekeeper_key"])
+        keys = {key.name: key.public for key in inputs.gatekeeper_keys}
+        with _session(chosen, Path(scratch), 0) as session, sidecar(url) as connection:
+
+            def tell(ident: str, finding: dict[str, Any]) -> None:
+                message = {"topic": chosen["topic"], "id": ident, "message": finding}
+                ask(connection, "POST", "/publish", message, as_json=False)
+                click.echo(finding_line(finding))
+
+            click.echo(f"Watching {inputs.log}; findings go to {chosen['topic']}", err=True)
+            Watch(session, inputs.log, target, keys, tell).run(
+                once=chosen["once"],
+                interval_s=chosen["interval"],
+                leaves_per_trigger=chosen["batch"],
+            )
 
 
 def _make(path: Path, target: Path, scratch: Path, steps: Any, chosen: dict[str, Any]) -> Result:

@@ -75,3 +75,23 @@ def test_a_running_mesh_is_sound_and_a_changed_byte_is_not(start_mesh: Any, tmp_
     assert second.returncode == 1, second.stderr + second.stdout
     assert "body_hash: audited/0, offsets 3 to 3" in second.stdout
     assert list((tmp_path / "b" / "ocsf").glob("*.json"))
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_a_watch_publishes_what_it_finds(start_mesh: Any, tmp_path: Path) -> None:
+    mesh = start_mesh()
+    mesh.wait_for("ready")
+    for number in range(3):
+        assert mesh.publish("watched", {"needle": number})[0] == 200
+    mesh.close()
+    for path in (mesh.state / "data" / "core").glob("*.seg"):
+        path.write_bytes(re.sub(rb'"needle":( ?)1', rb'"neEdle":\g<1>1', path.read_bytes()))
+    again = start_mesh()
+    again.wait_for("ready")
+    for _ in range(2):
+        result = run("watch", "--once", "--memory", "1g", cwd=tmp_path)
+        assert result.returncode == 0, result.stderr
+    (finding,) = again.messages("findings")
+    assert finding["message"]["kind"] == "body_hash"
+    assert finding["message"]["topic"] == "watched"
