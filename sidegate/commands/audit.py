@@ -98,6 +98,48 @@ def report(
 @audit.command()
 @state_option
 @click.option("--log", "log_path", type=click.Path(path_type=Path), help="A log's own folder.")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder.  [STATE/audit/archive]")
+@click.option("--topic", default="archive", show_default=True, help="Where hashes go.")
+@click.option("--no-publish", is_flag=True, help="Publish no hashes; print them only.")
+@url_option
+def archive(
+    folder: Path,
+    log_path: Path | None,
+    out: Path | None,
+    topic: str,
+    url: str | None,
+    *,
+    no_publish: bool,
+) -> None:
+    """Write sealed segments to Parquet, and publish each file's hash to the log.
+
+    What is archived already stays. Exits 1 where a segment is damaged: it and what follows it are
+    not archived. Needs no Java.
+    """
+    target = out or (folder if log_path is None else Path()) / REPORT_FOLDER / "archive"
+    with _could_not_run():
+        from spark.archiving import archive_log
+        from spark.damage import DamagedLog
+        from spark.log_folder import log_folder
+
+        log = log_folder(str(log_path or folder))
+        written = 0
+        try:
+            for entry in archive_log(log, target):
+                if not no_publish:
+                    with sidecar(url) as connection:
+                        message = {"topic": topic, "id": entry["sha256"], "message": entry}
+                        ask(connection, "POST", "/publish", message, as_json=False)
+                click.echo(f"{entry['file']} {entry['messages']} messages {entry['sha256']}")
+                written += 1
+        except DamagedLog as error:
+            raise click.ClickException(str(error)) from error
+        click.echo(f"{written} segments archived in {target}", err=True)
+
+
+@audit.command()
+@state_option
+@click.option("--log", "log_path", type=click.Path(path_type=Path), help="A log's own folder.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder.  [STATE/audit/watch]")
 @click.option("--gatekeeper-key", multiple=True, type=_file, help="A gatekeeper's public key.")
 @click.option("--topic", default="findings", show_default=True, help="Where findings go.")

@@ -95,3 +95,12 @@ def test_a_watch_publishes_what_it_finds(start_mesh: Any, tmp_path: Path) -> Non
     (finding,) = again.messages("findings")
     assert finding["message"]["kind"] == "body_hash"
     assert finding["message"]["topic"] == "watched"
+
+
+def test_an_archive_of_a_mesh_that_has_sealed_nothing_is_empty(tmp_path: Path) -> None:
+    log = tmp_path / "data" / "core"
+    log.mkdir(parents=True)
+    (log / f"{0:020d}.seg").touch()
+    result = CliRunner().invoke(audit, ["archive", "--state", str(tmp_path), "--no-publish"])
+    assert result.exit_code == 0, result.output
+    assert "0 segments archived" in result.output
