@@ -59,7 +59,7 @@ def test_the_sidecar_of_the_mesh_is_asked_by_default(mesh: Any, in_mesh: Any) ->
     done = in_mesh("whoami")
     assert done.returncode == 0, done.stderr
     assert "spiffe://sidegate-dev/app/dev" in done.stdout
-    assert "publish, subscribe, replay, admin on >" in done.stdout
+    assert "publish, subscribe, replay, share, admin on >" in done.stdout
     assert "D1" in done.stdout
     told = json.loads(in_mesh("whoami", "--json", "--url", mesh.url).stdout)
     assert told["principal"] == told["client_id"] == "dev-app"
