@@ -170,6 +170,9 @@ class Checkpointer:
         if len(self._recent) > RECENT_MAX:
             self._recent.popitem(last=False)
         if before is not None and before.size != signed.size:
+            if before.size in self._log.segment_ends():
+                # Signed before it was known that the segment would end there.
+                self._notes.keep(before)
             self._keep_cosigned(before)
 
     def _keep_cosigned(self, signed: SignedHead) -> None:

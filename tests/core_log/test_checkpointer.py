@@ -93,6 +93,13 @@ def test_leaves_that_are_not_synced_are_not_signed(
     assert bench.checkpointer.newest.size == 5
 
 
+def test_a_segments_end_that_was_signed_before_it_was_one_is_kept_too(bench: Bench) -> None:
+    while len(bench.log.segment_ends()) < 4:
+        bench.append(1)
+        bench.checkpointer.turn()
+    assert set(bench.log.segment_ends()) <= set(bench.notes().sizes())
+
+
 def test_every_segments_end_is_signed_and_kept(bench: Bench) -> None:
     for _ in range(4):
         bench.append(40)
