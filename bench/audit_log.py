@@ -63,9 +63,9 @@ def write_log(folder: Path, records: int, *, codec: Codec = Codec.NONE) -> None:
             now + BATCH_RECORDS - 1, bytes(32),
         )  # fmt: skip
         frame = decode_frame(encode_frame(part, body, codec=codec))
-        principal = f"service-{leaf % PRINCIPALS}"
+        principal = f"service-{number % PRINCIPALS}"
         given = Provenance(
-            principal, "https://idp.example", principal, bytes([leaf % PRINCIPALS]) * 32,
+            principal, "https://idp.example", principal, bytes([number % PRINCIPALS]) * 32,
             f"token-{leaf // 1000}", leaf.to_bytes(16, "big"), b"\x33" * 32,
             'topics."shop.>".publish', "gk-1", now,
         )  # fmt: skip

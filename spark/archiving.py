@@ -1,7 +1,7 @@
 """Archives a log: every sealed and synced segment that is not in the archive yet, in order.
 
-A file's hash is handed over with what its footer says; whoever called publishes it to the log, where
-it is signed, in the tree, and no longer the archive's owner's to change.
+A file's hash is handed over with what its footer says; whoever called publishes it to the log:
+there it is signed, in the tree, and out of reach of whoever keeps the archive.
 """
 
 from collections.abc import Iterator
