@@ -4,6 +4,7 @@ A plan freezes the ends of all files, so that a log that grows meanwhile is read
 the plan was made. Reads heads of frames only. Imports the format; knows nothing of Spark.
 """
 
+import os
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,6 +27,10 @@ LOG_IN_STATE: Final = Path("data") / "core"
 SPLIT_SEGMENTS_MAX: Final = 16
 """With more segments than this every core has enough to do with whole ones, and none has to be
 walked over only to be split."""
+TASKS_PER_CORE: Final = 2
+SPLIT_BYTES_MIN: Final = 8 * 1024 * 1024
+SPLIT_BYTES_MAX: Final = 256 * 1024 * 1024
+"""A whole segment of the default size: half a second of work."""
 
 _LEAF: Final = struct.Struct("<Q")
 _LEAF_BEFORE_END: Final = 32
@@ -102,11 +107,24 @@ def _hex(segment: Segment) -> str:
     return (segment.log_id or b"").hex()
 
 
+def split_size(log_bytes: int, cores: int) -> int:
+    """The length of ranges that gives every core a few of them: a task costs about 40 ms besides
+    what it reads, and the last one to end should not keep the others waiting for long."""
+    return min(max(log_bytes // (TASKS_PER_CORE * cores), SPLIT_BYTES_MIN), SPLIT_BYTES_MAX)
+
+
 def plan(
-    folder: Path, *, split_bytes: int, first_leaf: int = 0, end_leaf: int | None = None
+    folder: Path,
+    *,
+    split_bytes: int | None = None,
+    first_leaf: int = 0,
+    end_leaf: int | None = None,
 ) -> list[Range]:
     """The ranges that make up the log as it is now, or those that hold some of the leaves."""
     segments = segments_of(folder)
+    if split_bytes is None:
+        total = sum(segment.size for segment in segments)
+        split_bytes = split_size(total, os.cpu_count() or 1)
     splits = len(segments) <= SPLIT_SEGMENTS_MAX
     ranges: list[Range] = []
     for number, segment in enumerate(segments):

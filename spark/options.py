@@ -25,9 +25,6 @@ _KNOWN: Final = frozenset(
      "split_bytes", "leaves_per_trigger"}
 )  # fmt: skip
 
-SPLIT_BYTES: Final = 32 * 1024 * 1024
-"""A range of a segment that one task reads: about a tenth of a second of work, so that the last
-task of a job does not keep the others waiting."""
 SPLIT_BYTES_MIN: Final = 4096
 
 
@@ -61,7 +58,7 @@ class Options:
     damage: OnDamage = "fail"
     synced_only: bool = False
     archive: str | None = None
-    split_bytes: int = SPLIT_BYTES
+    split_bytes: int | None = None
     leaves_per_trigger: int | None = None
 
 
@@ -97,9 +94,8 @@ def parse_options(given: Mapping[str, str]) -> Options:
         damage=chosen["damage"],  # type: ignore[arg-type]
         synced_only=chosen["until"] == "synced",
         archive=options.get("archive") or None,
-        split_bytes=_number("split_bytes", options, SPLIT_BYTES, SPLIT_BYTES_MIN, problems)
-        or SPLIT_BYTES,
-        leaves_per_trigger=_number("leaves_per_trigger", options, None, 1, problems),
+        split_bytes=_number("split_bytes", options, SPLIT_BYTES_MIN, problems),
+        leaves_per_trigger=_number("leaves_per_trigger", options, 1, problems),
     )
     if problems:
         raise BadOptions("; ".join(problems))
@@ -155,13 +151,11 @@ def _topics(text: str | None, problems: list[str]) -> frozenset[str] | None:
     return frozenset(names) if names else None
 
 
-def _number(
-    name: str, options: Mapping[str, str], default: int | None, least: int, problems: list[str]
-) -> int | None:
+def _number(name: str, options: Mapping[str, str], least: int, problems: list[str]) -> int | None:
     text = options.get(name)
     if not text:
-        return default
+        return None
     if not (text.isascii() and text.isdigit()) or int(text) < least:
         problems.append(f"{name}: {text!r} is not a whole number of at least {least}")
-        return default
+        return None
     return int(text)

@@ -13,6 +13,7 @@ from spark.log_folder import (
     log_folder,
     plan,
     segments_of,
+    split_size,
 )
 
 
@@ -74,3 +75,10 @@ def test_segments_of_another_log_and_files_with_odd_names_are_named(log: Any) ->
     (foreign,) = foreign_segments(segments_of(log.folder))
     assert foreign.code == "foreign_segment"
     assert [each.file for each in foreign_files(log.folder)] == ["copy.seg"]
+
+
+def test_every_core_gets_tasks_and_none_is_tiny_or_huge() -> None:
+    mib = 1024 * 1024
+    assert split_size(1000, 2) == 8 * mib
+    assert split_size(400 * mib, 2) == 100 * mib
+    assert split_size(1_000_000 * mib, 2) == 256 * mib
