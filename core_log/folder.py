@@ -10,7 +10,7 @@ from typing import Final
 from core_log.files import TEMPORARY_SUFFIX, File, Files, replace_file, write_whole
 from core_log.log_errors import LogRefused
 from core_log.scan import AHEAD_BYTES
-from log_format.errors import FormatError
+from log_format.errors import FormatError, UnsupportedVersion
 from log_format.layout import (
     SEGMENT_HEAD_BYTES,
     SegmentHead,
@@ -74,6 +74,10 @@ def _found(files: Files, path: Path, first_leaf: int) -> FoundSegment:
     size = file.size()
     try:
         head = decode_segment_head(file.read(0, SEGMENT_HEAD_BYTES))
+    except UnsupportedVersion as error:
+        raise LogRefused(
+            f"{path.name}: {error}; a newer version of Sidegate wrote it: run that version"
+        ) from error
     except FormatError:
         head = None
     finally:

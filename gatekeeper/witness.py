@@ -201,7 +201,9 @@ class Witness:
             await asyncio.to_thread(self._memory.keep, text, shown.origin)
             self._remembered = Remembered(text, shown)
         if verdict is Verdict.FIRST:
-            log.warning(
+            # Of an empty log there is nothing to be trusted.
+            log.log(
+                logging.WARNING if shown.size else logging.INFO,
                 "the first checkpoint is trusted; from now on the log may only grow",
                 extra={"fields": {"origin": shown.origin, "size": shown.size}},
             )

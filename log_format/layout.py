@@ -69,11 +69,13 @@ def decode_segment_head(data: bytes | memoryview) -> SegmentHead:
     )
     if magic != SEGMENT_MAGIC:
         raise BadMagic("this file is not a segment of a Sidegate log")
+    # Every version has magic, version and CRC at these places: so rot is not taken for a newer one.
+    if crc32c(bytes(data[:_CRC_AT])) != crc:
+        raise ChecksumMismatch("the segment head's CRC-32C does not match")
     if version != SEGMENT_VERSION:
         raise UnsupportedVersion(
             f"segment version {version}; this program reads version {SEGMENT_VERSION}"
         )
-    tail = bytes(data[_CRC_AT + 4 : SEGMENT_HEAD_BYTES])
-    if crc32c(bytes(data[:_CRC_AT])) != crc or reserved or any(tail):
-        raise ChecksumMismatch("the segment head's CRC-32C does not match")
+    if reserved or any(data[_CRC_AT + 4 : SEGMENT_HEAD_BYTES]):
+        raise ChecksumMismatch("the segment head's reserved bytes are not zero")
     return SegmentHead(log_id, first_leaf, rewritten, created_us)

@@ -5,6 +5,8 @@ asked, 1 it was refused or failed, 2 it could not run (wrong usage, wrong config
 talk to).
 """
 
+import os
+
 import click
 
 from sidegate.lazy import Entry, LazyGroup
@@ -33,7 +35,7 @@ COMMANDS = {
     "log": Entry("sidegate.commands.log:log", "Read and check the log's files, offline."),
     "witness": Entry(
         "sidegate.commands.witness:witness",
-        "Show what a gatekeeper remembers of the log, and decide after an alarm.",
+        "Show what a gatekeeper remembers of the log; decide after an alarm.",
     ),
     "public-key": Entry(
         "sidegate.commands.public_key:public_key",
@@ -94,7 +96,9 @@ def cli() -> None:
 
 def main() -> None:
     """The console script's entry point."""
-    cli(prog_name="sidegate")
+    # https://no-color.org: set and not empty means no colours, on a terminal too. None leaves it to
+    # click, which sends none where nobody can see them.
+    cli(prog_name="sidegate", color=False if os.environ.get("NO_COLOR") else None)
 
 
 if __name__ == "__main__":

@@ -88,7 +88,10 @@ class Connection:
         self._headers = dict(headers or {})
         parts = urlsplit(self.url)
         if parts.hostname is None or parts.scheme not in {"http", "https"}:
-            raise Unreachable(f"{url!r} is no http:// or https:// address")
+            raise Unreachable(
+                f"{url!r} is no http:// or https:// address; write one such as "
+                "http://localhost:9000"
+            )
         self._prefix = parts.path
         self._used_s = 0.0
         self._http: http.client.HTTPConnection

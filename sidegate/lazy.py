@@ -48,6 +48,17 @@ class LazyGroup(click.Group):
             raise TypeError(f"{entry.target} is a {type(command).__name__}, not a click command")
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in self.entries and not args[0].startswith("-"):
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0], self.entries, n=1)
+            if near:
+                ctx.fail(f"No such command {args[0]!r}. Did you mean {near[0]}?")
+        return super().resolve_command(ctx, args)
+
     def format_commands(
         self,
         ctx: click.Context,  # noqa: ARG002

@@ -15,6 +15,8 @@ from gatekeeper.policy.problem import shown
 
 NOWHERE: Final = "spiffe://nowhere.invalid/"
 """Where a caller comes from whose principal does not say: no certificate has this trust domain."""
+PRINCIPALS_SHOWN_MAX: Final = 20
+"""Of the names shown to somebody who misspelt one: what fits into a few lines."""
 
 
 class UnknownCaller(ValueError):
@@ -46,7 +48,10 @@ class Personas:
         if principal is None and not caller.startswith("spiffe://"):
             if caller in self._groups:
                 raise UnknownCaller(f"{shown(caller)} is a group; name one of its members")
-            raise UnknownCaller(f"{shown(caller)} is neither a principal nor a SPIFFE id")
+            known = ", ".join(sorted(self._principals)[:PRINCIPALS_SHOWN_MAX])
+            raise UnknownCaller(
+                f"{shown(caller)} is neither a principal nor a SPIFFE id; the policy has {known}"
+            )
         own = None if principal is None else principal.issuer
         if own is not None and issuer not in (None, own):
             raise UnknownCaller(f"{caller} has its tokens from {own}, not from {issuer}")

@@ -55,7 +55,9 @@ def find_batch(folder: Path, topic: str, partition: int, offset: int) -> Located
                 body = bytes(data[begin : begin + envelope.body_len])
                 return Located(envelope.raw, body if envelope.has_body else None, stamp.leaf)
     if seen < 0:
-        raise CannotProve(f"the log holds nothing of {topic}/{partition}; see `sidegate topics`")
+        raise CannotProve(
+            f"the log holds nothing of {topic}/{partition}; see `sidegate topics list`"
+        )
     raise CannotProve(f"{topic}/{partition} has no offset {offset}; its last one is {seen}")
 
 

@@ -19,9 +19,10 @@ POLL_S = 0.2
     "--timeout", type=click.FloatRange(min=0), default=30.0, show_default=True, help="Seconds."
 )
 def drain(url: str | None, timeout: float) -> None:
-    """Wait until the sidecar's queues and spool are empty.
+    """Wait until a sidecar has sent all it has.
 
-    Exit code 0 when they are, 1 when messages are left after --timeout, 2 if no sidecar answers.
+    Exit code 0 when its queues and spool are empty, 1 when messages are left after --timeout, 2 if
+    no sidecar answers.
     """
     end = time.monotonic() + timeout
     try:

@@ -17,7 +17,9 @@ from sidegate.development.probe import Probe
     help="The certificate authority of an https address.",
 )
 def health(url: str, ca: Path | None) -> None:
-    """Ask the service at URL, such as http://127.0.0.1:7444, whether it is ready.
+    """Ask one service whether it is ready.
+
+    URL is where its health is, such as http://127.0.0.1:7444.
 
     Exit code 0 if it is; 1 with the checks that fail if it is not, or if nothing answers.
     """

@@ -21,6 +21,12 @@ DEFAULT_URL = "http://127.0.0.1:9000"
 STATE_FOLDER = Path(".sidegate")
 APP_TOKEN_FILE = "SIDEGATE_SIDECAR_APP_TOKEN"  # noqa: S105 - a variable's name
 """The variable that the sidecar itself reads: the file with its app's secret."""
+NEXT_STEPS = {
+    "unknown_topic": "`sidegate topics list` shows the topics that there are.",
+    "unknown_subscription": "`sidegate subscriptions list` shows those that there are.",
+    "unknown_channel": "`sidegate channels list` shows those that there are.",
+}
+"""What to do about a refusal, for people at a terminal, by the problem's code."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -93,7 +99,11 @@ def refuse(answer: Answer, *, as_json: bool) -> NoReturn:
     if as_json:
         click.echo(json.dumps(answer.document() or {"status": answer.status}), err=True)
         raise click.exceptions.Exit(1)
-    raise click.ClickException(answer.problem()) from Refused(answer)
+    document = answer.document()
+    code = document.get("code") if isinstance(document, dict) else None
+    next_step = NEXT_STEPS.get(str(code))
+    text = f"{answer.problem()}\n{next_step}" if next_step else answer.problem()
+    raise click.ClickException(text) from Refused(answer)
 
 
 def unreachable(error: Unreachable) -> NoReturn:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from typing import Any
 from urllib.parse import urlencode
@@ -11,6 +12,9 @@ import click
 
 from sidegate.client import Connection
 from sidegate.commands.options import ask, json_option, sidecar, url_option
+
+# What nobody writes but to begin an object, or an array of strings, objects or arrays.
+LIKE_JSON = re.compile(r"\s*(\{|\[\s*[\"{\[])")
 
 
 @click.command()
@@ -47,7 +51,8 @@ def publish(
 ) -> None:
     """Publish messages to a topic.
 
-    MESSAGE is JSON, or text if it is not. With - each line of standard input is one message.
+    MESSAGE is JSON, or text if it does not look like JSON. With - each line of standard input is
+    one message, until Ctrl-D or Ctrl-C.
     """
     envelope: dict[str, Any] = {"topic": topic}
     if key is not None:
@@ -60,11 +65,17 @@ def publish(
         if message == "-":
             if ident is not None:
                 raise click.UsageError("--id names one message; with - there may be many.")
-            _lines(connection, path, envelope, text=text, as_json=as_json)
+            try:
+                _lines(connection, path, envelope, text=text, as_json=as_json)
+            except KeyboardInterrupt:
+                return
             return
         if ident is not None:
             envelope["id"] = ident
-        envelope["message"] = _value(message, text=text)
+        try:
+            envelope["message"] = value(message, text=text)
+        except ValueError as error:
+            raise click.UsageError(f"the message {error}") from error
         _show(ask(connection, "POST", path, envelope, as_json=as_json).body, as_json=as_json)
 
 
@@ -73,22 +84,31 @@ def _lines(
 ) -> None:
     if sys.stdin.isatty():
         click.echo(f"Each line is a message to {envelope['topic']}. Ctrl-D ends.", err=True)
-    for line in sys.stdin:
+    for number, line in enumerate(sys.stdin, start=1):
         message = line.removesuffix("\n").removesuffix("\r")
         if not message:
             continue
-        document = {**envelope, "message": _value(message, text=text)}
+        try:
+            document = {**envelope, "message": value(message, text=text)}
+        except ValueError as error:
+            raise click.ClickException(f"line {number} {error}") from error
         _show(ask(connection, "POST", path, document, as_json=as_json).body, as_json=as_json)
 
 
-def _value(message: str, *, text: bool) -> object:
+def value(message: str, *, text: bool) -> object:
+    """What to publish. ValueError for what was meant to be JSON and is none: it would go as text,
+    and every reader would stumble over it."""
     if text:
         return message
     try:
-        value: object = json.loads(message)
-    except ValueError:
+        parsed: object = json.loads(message)
+    except ValueError as error:
+        if LIKE_JSON.match(message):
+            raise ValueError(
+                f"begins like JSON and is none: {error}. Mend it, or send it as text with --text."
+            ) from error
         return message
-    return value
+    return parsed
 
 
 def _header(header: str) -> tuple[str, str]:

@@ -157,6 +157,14 @@ def _text(state: State, added: AddedService, facts: dict[str, Any]) -> str:
     grants = "\n".join(
         f"  {', '.join(actions)} on {pattern}" for pattern, actions in facts["grants"].items()
     )
+    if facts["mesh"] == "ready" and Probe(facts["url"]).ask().ready:
+        return f"""\
+{added.name} is {added.spiffe_id}, and its sidecar runs at {place}.
+By what `service add` gave it in {state.config("policy")}, it may:
+{grants}
+
+The running mesh knows it.
+"""
     mesh = {
         "ready": "The running mesh knows it. Start its sidecar, in a terminal of its own:",
         "not_ready": "Its sidecar is started, in a terminal of its own, with:",

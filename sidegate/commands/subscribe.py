@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import threading
 from typing import Any
 from urllib.parse import quote, urlencode
 
 import click
 
 from sidegate.client import Refused, Unreachable
+from sidegate.commands.live import ends_with_reader, plain, silence
 from sidegate.commands.options import json_option, refuse, sidecar, unreachable, url_option
-
-# Nobody publishes within milliseconds; after this a silent terminal needs a word.
-SILENCE_S = 3.0
 
 
 @click.command()
@@ -37,12 +34,11 @@ def subscribe(
     path = f"/subscribe/{quote(topic, safe='')}"
     if start is not None:
         path = f"{path}?{urlencode({'from': start})}"
-    word = threading.Timer(SILENCE_S, _say_silent, [topic, start])
-    word.daemon = True
+    word = silence(topic, start, "subscribe")
     word.start()
     left = count
     try:
-        with sidecar(url) as connection:
+        with ends_with_reader(), sidecar(url) as connection:
             for event in connection.events(path):
                 if event.name not in {None, "message"}:
                     continue
@@ -63,17 +59,6 @@ def subscribe(
     raise click.ClickException("the sidecar ended the stream")
 
 
-def _say_silent(topic: str, start: str | None) -> None:
-    if start in {None, "latest"}:
-        text = (
-            f"Nothing yet. A subscription begins at `latest`: it shows what is published from now "
-            f"on. Older messages: sidegate subscribe {topic} --from earliest"
-        )
-    else:
-        text = f"Nothing yet: {topic} holds nothing from there on. Waiting."
-    click.echo(text, err=True)
-
-
 def _show(data: str, *, as_json: bool) -> None:
     if as_json:
         click.echo(data)
@@ -87,10 +72,12 @@ def readable(envelope: dict[str, Any]) -> str:
         f"{envelope['topic']}/{envelope['partition']} {envelope['offset']}", fg="cyan"
     )
     when = click.style(str(envelope["timestamp"]), dim=True)
-    sender = f" by {envelope['principal']}" if envelope.get("principal") is not None else ""
-    key = f" key={envelope['key']}" if envelope.get("key") is not None else ""
+    sender = (
+        f" by {plain(str(envelope['principal']))}" if envelope.get("principal") is not None else ""
+    )
+    key = f" key={plain(str(envelope['key']))}" if envelope.get("key") is not None else ""
     if "message" in envelope:
         value = json.dumps(envelope["message"], ensure_ascii=False)
     else:
         value = f"{envelope['content_type']} (base64) {envelope['data_base64']}"
-    return f"{head} {when}{sender}{key} {value}"
+    return f"{head} {when}{sender}{key} {plain(value)}"

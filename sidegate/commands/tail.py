@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 import time
+from threading import Timer
 from typing import Any
 from urllib.parse import quote, urlencode
 
 import click
 
 from sidegate.client import Refused, Unreachable
+from sidegate.commands.live import ends_with_reader, plain, silence
 from sidegate.commands.options import json_option, refuse, sidecar, unreachable, url_option
 
 AGAIN_S = 1.0
@@ -49,6 +51,26 @@ def tail(
     given = {"from": start, "filter": expression, "partition": partition}
     query = urlencode({name: value for name, value in given.items() if value is not None})
     path = f"/subscribe/{quote(topic, safe='')}" + (f"?{query}" if query else "")
+    word = silence(topic, start, "tail")
+    word.start()
+    try:
+        with ends_with_reader():
+            _follow(path, count, word, url, show_headers=show_headers, as_json=as_json)
+    except KeyboardInterrupt:
+        return
+    finally:
+        word.cancel()
+
+
+def _follow(
+    path: str,
+    count: int | None,
+    word: Timer,
+    url: str | None,
+    *,
+    show_headers: bool,
+    as_json: bool,
+) -> None:
     left, position, opened = count, None, False
     while True:
         headers: dict[str, str] = {} if position is None else {"Last-Event-ID": position}
@@ -59,6 +81,7 @@ def tail(
                     position = event.id or position
                     if event.name not in {None, "message"}:
                         continue
+                    word.cancel()
                     click.echo(event.data if as_json else line(event.data, headers=show_headers))
                     left = None if left is None else left - 1
                     if left == 0:
@@ -68,13 +91,8 @@ def tail(
         except Unreachable as error:
             if not opened:
                 unreachable(error)
-        except KeyboardInterrupt:
-            return
         click.echo("The stream is lost; opening it again.", err=True)
-        try:
-            time.sleep(AGAIN_S)
-        except KeyboardInterrupt:
-            return
+        time.sleep(AGAIN_S)
 
 
 def line(data: str, *, headers: bool = False) -> str:
@@ -105,8 +123,3 @@ def coloured(value: object) -> str:
         return click.style(found[0], fg=_COLOURS[str(found.lastgroup)])
 
     return _TOKENS.sub(style, text)
-
-
-def plain(text: str) -> str:
-    """Text that does nothing to a terminal, whoever has published it."""
-    return "".join(each if each.isprintable() else f"\\u{ord(each):04x}" for each in text)

@@ -12,6 +12,7 @@ import click
 from sidegate.commands.options import CouldNotRun, state_option
 from sidegate.development import addresses, ca
 from sidegate.development.console import Console, Event
+from sidegate.development.room import NoRoom, check_disk, writing
 from sidegate.development.runner import Mesh, hold_signals
 from sidegate.development.running import AlreadyUpError, BusyError, LeftoversError, Running
 from sidegate.development.state import State, StateError
@@ -37,12 +38,15 @@ def up(folder: Path, ports: str, *, verbose: bool, as_json: bool) -> None:
     console = Console(as_json=as_json, verbose=verbose)
     state = State(folder)
     running = Running(state.run)
-    state.make_folders()
     try:
+        with writing(folder):
+            state.make_folders()
+            state.try_writing()
         with running.held() as lock:
             where = _addresses(state, free=ports == "free")
-            with running.changing():
+            with writing(folder), running.changing():
                 _prepare(state, where, console)
+            check_disk(state.config("core"), os.environ)
             mesh = Mesh(state, where, console, running, lock)
             text = welcome(mesh.url, mesh.tcp, folder)
             facts = {"url": mesh.url, "tcp": mesh.tcp}
@@ -55,6 +59,8 @@ def up(folder: Path, ports: str, *, verbose: bool, as_json: bool) -> None:
             f"Sidegate is already up in {folder} (pid {record.get('pid', 'unknown')}, "
             f"{record.get('url', 'still starting')}). `make status` shows it, `make down` stops it."
         ) from None
+    except NoRoom as error:
+        raise CouldNotRun(str(error)) from error
     except BusyError:
         raise CouldNotRun(
             f"another command has been changing {folder} for a while; end it and try again"

@@ -22,7 +22,7 @@ from sidegate.public_keys import KeyProblem, read_keys
 
 @click.group("witness")
 def witness() -> None:
-    """Show what a gatekeeper remembers of the log, and decide after an alarm."""
+    """Show what a gatekeeper remembers of the log; decide after an alarm."""
 
 
 _config = click.option(

@@ -86,6 +86,12 @@ class State:
         for folder in (self.root, *(self.root / name for name in FOLDERS)):
             folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
 
+    def try_writing(self) -> None:
+        """OSError where nothing can be written, also where every folder is there already."""
+        file = self.run / ".try"
+        write_private(file, b"Sidegate can write here.")
+        file.unlink()
+
     def make_keys(self) -> None:
         """The signing keys of core, gatekeeper and issuer; the ones that exist stay."""
         self._make_once(CORE_KEY, _ed25519_key)

@@ -18,6 +18,10 @@ HEALTHY_S = 10.0
 
 # `sidegate <service>` exits with this when its configuration is wrong; trying again can't help.
 COULD_NOT_RUN = 2
+# And with this when it could not start. A lock or a port may be free a moment later, so it is tried
+# again; a service that has never run and fails this often in a row waits for its user.
+FAILED = 1
+FIRST_TRIES_MAX = 3
 
 # All processes must be gone 5 s after Ctrl-C. Half a second of that is left for the last ones to
 # be killed and reaped.
@@ -52,10 +56,13 @@ def after_death(
     """Decide about a service that ended although nobody asked it to.
 
     `deaths` counts those before this one in a row, `healthy_s` is how long it was ready.
-    A wrong configuration ends the whole start, but never a mesh that already ran with it.
+    A wrong configuration ends the whole start, and so does a service that can't start, but never
+    a mesh that already ran.
     """
     if exit_code == COULD_NOT_RUN and not was_ready:
         return GiveUp("its configuration is wrong")
+    if exit_code == FAILED and not was_ready and deaths + 1 >= FIRST_TRIES_MAX:
+        return GiveUp(f"it could not start in {FIRST_TRIES_MAX} tries; what it said is above")
     in_a_row = 0 if healthy_s >= HEALTHY_S else deaths
     # 2 ** 5 is already past the longest delay; the bound keeps the power from growing for ever.
     delay_s = min(FIRST_DELAY_S * 2 ** min(in_a_row, 5), LONGEST_DELAY_S)

@@ -1,9 +1,11 @@
 """A log's folder: what is found in it, and what is set aside there."""
 
+import struct
 from pathlib import Path
 from typing import Any
 
 import pytest
+from crc32c import crc32c
 
 from core_log.files import OsFiles
 from core_log.folder import TORN_FILES_MAX, keep_torn, look_into, write_again
@@ -38,6 +40,17 @@ def test_a_damaged_head_is_found_as_such(tmp_path: Path, content: Any) -> None:
     (tmp_path / segment_name(7)).write_bytes(content)
     (found,) = look_into(OsFiles(), tmp_path).segments
     assert (found.first_leaf, found.head, found.rewritten) == (7, None, 0)
+
+
+def test_a_segment_of_a_newer_version_is_refused_and_stays_as_it_is(tmp_path: Path) -> None:
+    put_segment(tmp_path, 3, b"frames that this version may not be able to read")
+    file = tmp_path / segment_name(3)
+    head = file.read_bytes()[:8] + struct.pack("<I", 2) + file.read_bytes()[12:56]
+    newer = head + struct.pack("<I4x", crc32c(head)) + file.read_bytes()[64:]
+    file.write_bytes(newer)
+    with pytest.raises(LogRefused, match=r"segment version 2; .* run that version"):
+        look_into(OsFiles(), tmp_path)
+    assert file.read_bytes() == newer
 
 
 def test_a_renamed_segment_is_refused_with_its_right_name(tmp_path: Path) -> None:

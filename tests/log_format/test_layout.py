@@ -3,6 +3,7 @@
 import struct
 
 import pytest
+from crc32c import crc32c
 
 from log_format.errors import BadMagic, ChecksumMismatch, FormatError, Truncated, UnsupportedVersion
 from log_format.layout import (
@@ -50,7 +51,10 @@ def test_a_foreign_file_and_a_newer_version_are_told_apart() -> None:
     encoded = encode_segment_head(HEAD)
     with pytest.raises(BadMagic):
         decode_segment_head(b"PAR1" + encoded[4:])
+    newer = encoded[:8] + struct.pack("<I", 2) + encoded[12:56]
     with pytest.raises(UnsupportedVersion, match="segment version 2"):
-        decode_segment_head(encoded[:8] + struct.pack("<I", 2) + encoded[12:])
+        decode_segment_head(newer + struct.pack("<I4x", crc32c(newer)))
+    with pytest.raises(ChecksumMismatch):
+        decode_segment_head(newer + encoded[56:])
     with pytest.raises(ChecksumMismatch):
         decode_segment_head(encoded[:16] + b"x" + encoded[17:])

@@ -44,6 +44,12 @@ def test_an_unknown_command_is_a_usage_error(group: LazyGroup) -> None:
     assert "No such command" in result.output
 
 
+def test_a_misspelt_command_is_answered_with_the_nearest(group: LazyGroup) -> None:
+    result = CliRunner().invoke(group, ["secnd"])
+    assert result.exit_code == 2
+    assert "No such command 'secnd'. Did you mean second?" in result.output
+
+
 def test_an_entry_that_names_no_command_is_a_mistake_of_ours(group: LazyGroup) -> None:
     with pytest.raises(TypeError, match="not a click command"):
         group.get_command(click.Context(group), "wrong")

@@ -4,6 +4,8 @@ import subprocess
 import sys
 from typing import Any
 
+import pytest
+
 DEAD = "http://127.0.0.1:1"
 
 
@@ -39,6 +41,24 @@ def test_a_refusal_exits_with_1_and_gives_the_sidecars_reason(command: Any, peer
     result = command("topics", "list", "--url", peer.url, "--json")
     assert result.returncode == 1
     assert json.loads(result.stderr) == problem
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("unknown_topic", "`sidegate topics list`"),
+        ("unknown_subscription", "`sidegate subscriptions list`"),
+        ("unknown_channel", "`sidegate channels list`"),
+    ],
+)
+def test_a_misspelt_name_is_answered_with_where_the_names_are(
+    command: Any, peer: Any, code: str, said: str
+) -> None:
+    peer.answer("GET /topics/oders", 404, {"title": "No such thing", "code": code})
+    result = command("topics", "describe", "oders", "--url", peer.url)
+    assert result.returncode == 1
+    assert "No such thing" in result.stderr
+    assert said in result.stderr
 
 
 def test_a_sidecar_that_is_no_address_is_named(command: Any) -> None:

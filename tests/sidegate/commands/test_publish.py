@@ -25,7 +25,7 @@ def sidecar(peer: Any) -> Any:
         ("101", 101),
         ("hello", "hello"),
         ("null", None),
-        ("{broken", "{broken"),
+        ("[info] started", "[info] started"),
     ],
 )
 def test_a_message_is_json_or_else_text(
@@ -35,6 +35,20 @@ def test_a_message_is_json_or_else_text(
     assert result.returncode == 0, result.stderr
     assert result.stdout == "orders partition 0 offset 7 committed\n"
     assert sidecar.asked[0].document == {"topic": "orders", "message": sent}
+
+
+@pytest.mark.parametrize("argument", ["{broken", "{'order_id': 101}", '["a",', "[{]"])
+def test_json_with_a_mistake_is_not_published(command: Any, sidecar: Any, argument: str) -> None:
+    result = command("publish", "orders", argument, "--url", sidecar.url)
+    assert result.returncode == 2
+    assert "begins like JSON and is none" in result.stderr
+    assert "--text" in result.stderr
+    lines = command("publish", "orders", "-", "--url", sidecar.url, stdin=f"1\n{argument}\n2\n")
+    assert lines.returncode == 1
+    assert "line 2 begins like JSON" in lines.stderr
+    assert [asked.document["message"] for asked in sidecar.asked] == [1]
+    command("publish", "orders", argument, "--text", "--url", sidecar.url)
+    assert sidecar.asked[-1].document["message"] == argument
 
 
 def test_text_stays_text_when_asked_for(command: Any, sidecar: Any) -> None:

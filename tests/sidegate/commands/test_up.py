@@ -70,6 +70,25 @@ def test_a_taken_port_is_named_with_how_to_change_it(start_mesh: Start) -> None:
     assert "SIDEGATE_CORE_LISTEN=127.0.0.1:" in mesh.errors()
 
 
+def test_a_folder_that_can_not_be_made_is_named_with_what_to_do(
+    start_mesh: Start, tmp_path: Path
+) -> None:
+    (tmp_path / ".sidegate").mkdir()
+    (tmp_path / ".sidegate" / "run").write_text("")
+    mesh = start_mesh()
+    assert mesh.wait() == 2
+    assert "is a file where a folder belongs" in mesh.errors()
+    assert "--state FOLDER" in mesh.errors()
+    assert "Traceback" not in mesh.errors()
+
+
+def test_a_full_disk_is_named_before_anything_starts(start_mesh: Start) -> None:
+    mesh = start_mesh(environ={"SIDEGATE_CORE_LOG__DISK_RESERVE_BYTES": "1024TiB"})
+    assert mesh.wait() == 2
+    assert "in reserve (log.disk_reserve_bytes)" in mesh.errors()
+    assert "free some space" in mesh.errors()
+
+
 def test_moved_ports_are_found_by_the_other_services(start_mesh: Start) -> None:
     environ = _free()
     mesh = start_mesh("--ports", "fixed", environ=environ)

@@ -48,6 +48,12 @@ def test_any_other_death_during_the_first_start_is_tried_again(exit_code: int) -
     assert isinstance(after_death(exit_code, deaths=0, healthy_s=0, was_ready=False), Restart)
 
 
+def test_a_service_that_never_starts_is_tried_three_times() -> None:
+    for deaths, kind in ((0, Restart), (1, Restart), (2, GiveUp), (3, GiveUp)):
+        assert isinstance(after_death(1, deaths=deaths, healthy_s=0, was_ready=False), kind)
+    assert isinstance(after_death(-9, deaths=9, healthy_s=0, was_ready=False), Restart)
+
+
 def test_all_waves_of_a_stop_fit_into_its_time() -> None:
     assert 3 * supervisor.STOP_WAVE_S_MAX <= supervisor.STOP_S_MAX < 5
 
