@@ -6,6 +6,7 @@ talk to).
 """
 
 import os
+import sys
 
 import click
 
@@ -98,7 +99,14 @@ def main() -> None:
     """The console script's entry point."""
     # https://no-color.org: set and not empty means no colours, on a terminal too. None leaves it to
     # click, which sends none where nobody can see them.
-    cli(prog_name="sidegate", color=False if os.environ.get("NO_COLOR") else None)
+    try:
+        cli(prog_name="sidegate", color=False if os.environ.get("NO_COLOR") else None)
+    except OSError as error:
+        # A file that can't be read or written is its user's to mend; anything else is ours.
+        if error.filename is None:
+            raise
+        click.echo(f"Error: {error.filename}: {error.strerror}", err=True)
+        sys.exit(2)
 
 
 if __name__ == "__main__":

@@ -87,11 +87,11 @@ class TestVenv:
         file.write_text(f"#!/bin/sh\n{script}\n")
         file.chmod(0o755)
 
-    def run(self, machine: Path) -> "subprocess.CompletedProcess[str]":
+    def run(self, machine: Path, **environ: str) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
             [shutil.which("sh") or "sh", "requirements/venv", "runtime"],
             cwd=machine,
-            env={"PATH": str(machine / "programs")},
+            env={"PATH": str(machine / "programs"), **environ},
             capture_output=True,
             text=True,
             check=False,
@@ -118,20 +118,33 @@ class TestVenv:
     def test_a_newer_python_beside_the_default_one_is_found(self, machine: Path) -> None:
         self.python(machine, "python3", "echo 3.9; exit 3")
         self.python(machine, "python3.12", 'echo "$@" >> calls; [ "$1" = -m ] && exit 7; echo 3.12')
-        assert self.run(machine).returncode == 7
+        result = self.run(machine)
+        assert result.returncode == 1
         assert "-m venv --clear .venv" in (machine / "calls").read_text()
+        assert "this folder must be one that can be written" in result.stderr.splitlines()[-1]
 
     def test_a_python_of_the_users_choice_comes_first(self, machine: Path) -> None:
         self.python(machine, "python3", "exit 9")
         self.python(machine, "mine", 'echo "$@" >> calls; [ "$1" = -m ] && exit 7; echo 3.13')
-        result = subprocess.run(
-            [shutil.which("sh") or "sh", "requirements/venv", "runtime"],
-            cwd=machine,
-            env={"PATH": str(machine / "programs"), "PYTHON": "mine"},
-            capture_output=True,
-            check=False,
-        )
-        assert result.returncode == 7
+        assert self.run(machine, PYTHON="mine").returncode == 1
+        assert "-m venv --clear .venv" in (machine / "calls").read_text()
+
+    def test_a_choice_that_will_not_do_is_named(self, machine: Path) -> None:
+        self.python(machine, "python3", 'echo "$@" >> calls; echo 3.13')
+        result = self.run(machine, PYTHON="missing")
+        assert result.returncode == 1
+        assert result.stderr.startswith("PYTHON=missing is no Python 3.11 or newer")
+        assert not (machine / "calls").exists()
+
+    def test_packages_that_can_not_be_installed_end_in_a_sentence(self, machine: Path) -> None:
+        self.python(machine, "python3", "echo 3.13")
+        programs = machine / ".venv" / "bin"
+        programs.mkdir(parents=True)
+        (programs / "python").write_text('#!/bin/sh\n[ "$1" != -m ] || exit 5\n')
+        (programs / "python").chmod(0o755)
+        result = self.run(machine)
+        assert result.returncode == 1
+        assert "It needs a package index" in result.stderr.splitlines()[-1]
 
     def test_an_environment_that_is_current_is_left_alone(self, machine: Path) -> None:
         programs = machine / ".venv" / "bin"

@@ -6,6 +6,7 @@ not run. Imports Spark only when a command runs: it is an extra that most instal
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 from contextlib import contextmanager
@@ -85,6 +86,7 @@ def report(
 
     target = out or (folder if log_path is None else Path()) / REPORT_FOLDER
     steps = Steps()
+    _check_place(target)
     with _could_not_run(), tempfile.TemporaryDirectory(prefix="sidegate-audit-") as scratch:
         result = _make(log_path or folder, target, Path(scratch), steps, chosen)
     steps.end()
@@ -226,6 +228,16 @@ def _session(chosen: dict[str, Any], scratch: Path, log_bytes: int) -> Iterator[
         yield session
     finally:
         session.stop()
+
+
+def _check_place(target: Path) -> None:
+    """Before the work, so that nobody waits for a report that has no place."""
+    place = next(each for each in (target, *target.absolute().parents) if each.exists())
+    if not place.is_dir() or not os.access(place, os.W_OK):
+        raise CouldNotRun(
+            f"the report can't be written to {target}: {place} is no folder that can be written; "
+            "name another with --out"
+        )
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from sidegate.development.addresses import AddressError, Addresses, chosen
 from sidegate.development.ca import utc_now
 from sidegate.development.introduction import introduce
 from sidegate.development.probe import Probe, Verdict
+from sidegate.development.room import NoRoom, writing
 from sidegate.development.running import BusyError, Running
 from sidegate.development.service_add import AddError, Wanted
 from sidegate.development.service_add import add as add_service
@@ -73,13 +74,15 @@ def add(
     state = State(folder)
     running = Running(state.run)
     try:
-        state.make_folders()
+        with writing(folder):
+            state.make_folders()
+            state.try_writing()
         with running.changing():
             where = _addresses(state, running)
             added = add_service(state, where, wanted, utc_now())
         verdict = introduce(state, where, added) if running.is_up() else None
         facts = _facts(state, added, verdict)
-    except (StateError, AddError, AddressError) as error:
+    except (StateError, AddError, AddressError, NoRoom) as error:
         raise CouldNotRun(str(error)) from error
     except BusyError:
         raise CouldNotRun(

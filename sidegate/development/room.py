@@ -31,13 +31,13 @@ def writing(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        place = error.filename or folder
         if error.errno in _NO_ROOM:
             text = f"{folder} can't be written, its disk is full: free some space, or {ELSEWHERE}"
         elif error.errno in _IN_THE_WAY:
+            place = error.filename or folder
             text = f"{place} is a file where a folder belongs: move it away, or {ELSEWHERE}"
         else:
-            text = f"{place} can't be written: {error.strerror}. Mend that, or {ELSEWHERE}"
+            text = f"{folder} can't be written: {error.strerror}. Mend that, or {ELSEWHERE}"
         raise NoRoom(text) from error
 
 

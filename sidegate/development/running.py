@@ -135,7 +135,8 @@ def _locked(descriptor: int, seconds: float) -> bool:
 
 def _is_held(file: Path) -> bool:
     try:
-        descriptor = os.open(file, os.O_RDWR)
+        # To look is enough: the folder may be one that can't be written.
+        descriptor = os.open(file, os.O_RDONLY)
     except FileNotFoundError:
         return False
     try:

@@ -1,7 +1,9 @@
 """The console command as a whole: fast, honest about what it has, one set of exit codes."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -39,6 +41,36 @@ def test_no_command_is_listed_twice_and_all_have_one_line() -> None:
     for entry in COMMANDS.values():
         assert entry.help.endswith(".")
         assert len(entry.help) < 70
+
+
+def test_a_file_that_can_not_be_read_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / ".sidegate").mkdir()
+    (tmp_path / ".sidegate" / "services.json").mkdir()
+    result = subprocess.run(
+        [sys.executable, "-m", "sidegate", "service", "list"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 2
+    assert result.stderr == "Error: .sidegate/services.json: Is a directory\n"
+
+
+@pytest.mark.parametrize(("value", "coloured"), [("", True), ("1", False)])
+def test_no_color_means_no_colours_on_a_terminal_too(value: str, *, coloured: bool) -> None:
+    terminal, other = os.openpty()
+    subprocess.run(
+        [sys.executable, "-m", "sidegate", "policy", "check", "/dev/null"],
+        env={**os.environ, "NO_COLOR": value},
+        stdout=other,
+        check=False,
+    )
+    os.close(other)
+    shown = os.read(terminal, 4096)
+    os.close(terminal)
+    assert shown
+    assert (b"\x1b[" in shown) is coloured
 
 
 def test_usage_errors_exit_with_2() -> None:

@@ -24,6 +24,14 @@ def run(*arguments: str, cwd: Path, **environ: str) -> "subprocess.CompletedProc
     )
 
 
+def test_a_report_without_a_place_is_told_before_the_work(command: Any, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    result = command("audit", "report", "--out", str(tmp_path / "file" / "report"))
+    assert result.returncode == 2
+    assert result.stderr.startswith("Error: the report can't be written to")
+    assert "--out" in result.stderr
+
+
 def test_no_log_is_exit_2_with_what_to_do(tmp_path: Path) -> None:
     result = CliRunner().invoke(audit, ["report", "--state", str(tmp_path)])
     assert result.exit_code == 2
