@@ -19,8 +19,8 @@ from bench.core_load import append_load
 from bench.core_process import CoreProcess
 from bench.process_memory import unshared_bytes
 from bench.runner import RESULTS
-from core_log.log import Log
-from core_log.options import LogOptions
+from core_log.log.log import Log
+from core_log.log.options import LogOptions
 
 BATCH_BYTES = 64 * 1024
 TOPICS = [f"bench.{number}" for number in range(8)]

@@ -20,15 +20,15 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from bench.core_load import Batches
 from bench.runner import RESULTS, Bar, compare, report, take_turns
-from core_log import intake
-from core_log.checkpointer import Checkpointer
-from core_log.checkpointing import SIGN_INTERVAL_S
+from core_log.api import intake
 from core_log.clock import SystemClock
-from core_log.files import OsFiles
-from core_log.log import Log
-from core_log.options import LogOptions
-from core_log.signing import LocalSigner
-from core_log.tile_tree import TileTree
+from core_log.log.files import OsFiles
+from core_log.log.log import Log
+from core_log.log.options import LogOptions
+from core_log.tree.checkpointer import Checkpointer
+from core_log.tree.checkpointing import SIGN_INTERVAL_S
+from core_log.tree.signing import LocalSigner
+from core_log.tree.tile_tree import TileTree
 from log_format.checkpoint_note import log_origin
 
 BATCH_BYTES = 64 * 1024

@@ -18,7 +18,7 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
-from gatekeeper.identity import Identity
+from gatekeeper.identity.identity import Identity
 from gatekeeper.policy.decide import Policy
 from gatekeeper.policy.load import load_policy
 

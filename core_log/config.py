@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from core_log.options import MIB, Durability, LogOptions
+from core_log.log.options import MIB, Durability, LogOptions
 from hosting.environment import Environment, development_identity_problems
 from hosting.spiffe import NotSpiffe, parse_spiffe_id
 from hosting.tls_contexts import TlsFiles

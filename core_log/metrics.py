@@ -11,10 +11,10 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from core_log.engine import Outcome
-from core_log.intake import CODES
-from core_log.results import Committed, LogStatus, Refused
-from core_log.stream import StreamTotals
+from core_log.api.intake import CODES
+from core_log.api.stream import StreamTotals
+from core_log.log.engine import Outcome
+from core_log.log.results import Committed, LogStatus, Refused
 from hosting.metrics import SECONDS_BUCKETS
 from log_format.frame import Frame
 

@@ -10,16 +10,16 @@ the first to stop.
 import sys
 from typing import Final
 
-from core_log.checkpointing import Checkpointing
+from core_log.api.private_api import REQUEST_CONNECTIONS, PrivateApi
 from core_log.cleaning import Cleaning
 from core_log.clock import Clock, SystemClock
 from core_log.config import CoreConfig
-from core_log.files import Files
-from core_log.measured_files import MeasuredFiles
+from core_log.log.files import Files
+from core_log.log.measured_files import MeasuredFiles
 from core_log.metrics import CoreMetrics
 from core_log.open_files import allow_open_files
-from core_log.private_api import REQUEST_CONNECTIONS, PrivateApi
 from core_log.storage import Storage
+from core_log.tree.checkpointing import Checkpointing
 from hosting.lifecycle import Service
 from hosting.metrics import new_registry
 from hosting.tls import ReloadingContexts

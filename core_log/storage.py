@@ -9,19 +9,19 @@ from contextlib import AsyncExitStack
 from dataclasses import asdict
 from typing import Final
 
-from core_log.catalog import Catalog, Engines
+from core_log.api.streams import Broadcast
 from core_log.clock import Clock
 from core_log.config import CoreConfig
-from core_log.control import ControlDamaged, ControlLog
-from core_log.control_state import BadRecord
-from core_log.cursor_log import CursorLog, CursorsDamaged
-from core_log.embedded import EmbeddedEngine
-from core_log.files import Files
-from core_log.log_errors import LogError
-from core_log.memory_topics import MemoryTopics
-from core_log.results import RecoveryReport
-from core_log.streams import Broadcast
-from core_log.subscribing import Subscribing
+from core_log.control.catalog import Catalog, Engines
+from core_log.control.control import ControlDamaged, ControlLog
+from core_log.control.control_state import BadRecord
+from core_log.control.memory_topics import MemoryTopics
+from core_log.log.embedded import EmbeddedEngine
+from core_log.log.files import Files
+from core_log.log.log_errors import LogError
+from core_log.log.results import RecoveryReport
+from core_log.subscriptions.cursor_log import CursorLog, CursorsDamaged
+from core_log.subscriptions.subscribing import Subscribing
 from hosting.lifecycle import Readiness, StartError
 
 log = logging.getLogger("sidegate.core")

@@ -144,7 +144,7 @@ class LimitsConfig:
 
 @dataclass(frozen=True)
 class AuditConfig:
-    """How the decision log is kept; see `gatekeeper/decision_log.py`."""
+    """How the decision log is kept; see `gatekeeper/audit/decision_log.py`."""
 
     queue_max: int = 10_000
     """Records that wait for the core: about 5 MiB."""
@@ -167,7 +167,7 @@ class AuditConfig:
 
 @dataclass(frozen=True)
 class WitnessConfig:
-    """How the gatekeeper watches the core's tree; see `gatekeeper/witness.py`."""
+    """How the gatekeeper watches the core's tree; see `gatekeeper/witness/witness.py`."""
 
     on_fork: Literal["refuse", "alarm"] = "refuse"
     """Where the core's tree does not extend the last one: refuse appends, or raise the alarm only.

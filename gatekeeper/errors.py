@@ -1,12 +1,12 @@
 """What can go wrong for a caller, as types. Each knows its code and its words, none knows HTTP;
-`gatekeeper/problems.py` has the one list that turns them into answers.
+`gatekeeper/api/problems.py` has the one list that turns them into answers.
 """
 
 from collections.abc import Mapping
 from math import ceil
 from typing import Any
 
-from gatekeeper.decisions import Ruling
+from gatekeeper.audit.decisions import Ruling
 
 
 class GateError(Exception):

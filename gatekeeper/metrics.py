@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from gatekeeper.decisions import Ruling
+from gatekeeper.audit.decisions import Ruling
 from hosting.metrics import SECONDS_BUCKETS
 
 ADDED_BUCKETS: Final = (

@@ -7,7 +7,7 @@ and `cryptography`; knows nothing of HTTP.
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from gatekeeper.decisions import Ruling
+from gatekeeper.audit.decisions import Ruling
 from log_format.envelope import seal_provenance
 from log_format.note import SignatureType, VerifierKey
 from log_format.parts import Provenance

@@ -9,38 +9,38 @@ import resource
 import time
 from typing import Final
 
-from gatekeeper.about import About
-from gatekeeper.admin import Admin
-from gatekeeper.audit_batch import Signer
-from gatekeeper.authenticator import Authenticator
-from gatekeeper.channels import Channels
+from gatekeeper.api.about import About
+from gatekeeper.api.admin import Admin
+from gatekeeper.api.channels import Channels
+from gatekeeper.api.connections import Connections
+from gatekeeper.api.dispatch import Dispatch
+from gatekeeper.api.front_door import FrontDoor
+from gatekeeper.api.gate import Gate
+from gatekeeper.api.history import History
+from gatekeeper.api.intake import Intake
+from gatekeeper.api.membership import Membership
+from gatekeeper.api.operators import Operators
+from gatekeeper.api.places import Places
+from gatekeeper.api.proofs import Proofs
+from gatekeeper.api.publishing import Publishing
+from gatekeeper.api.quotas import Quotas
+from gatekeeper.api.server import Listener, ServerLimits
+from gatekeeper.api.stream import Streaming
+from gatekeeper.api.streams import Streams
+from gatekeeper.api.subscriptions import Subscriptions
+from gatekeeper.api.topics import Topics
+from gatekeeper.audit.audit_batch import Signer
+from gatekeeper.audit.decision_log import DecisionLog
 from gatekeeper.config import GatekeeperConfig
-from gatekeeper.connections import Connections
-from gatekeeper.core_connectors import core_client
-from gatekeeper.decision_log import DecisionLog
-from gatekeeper.dispatch import Dispatch
-from gatekeeper.front_door import FrontDoor
-from gatekeeper.gate import Gate
-from gatekeeper.history import History
-from gatekeeper.intake import Intake
-from gatekeeper.membership import Membership
+from gatekeeper.core.core_connectors import core_client
+from gatekeeper.identity.authenticator import Authenticator
+from gatekeeper.identity.revocation_feed import RevocationFeed
+from gatekeeper.identity.trust import TrustDomain
 from gatekeeper.metrics import GateMetrics
-from gatekeeper.operators import Operators
-from gatekeeper.places import Places
 from gatekeeper.policy.decide import Policy
 from gatekeeper.policy.reload import PolicyFile
-from gatekeeper.proofs import Proofs
 from gatekeeper.provenance import Sealer
-from gatekeeper.publishing import Publishing
-from gatekeeper.quotas import Quotas
-from gatekeeper.revocation_feed import RevocationFeed
-from gatekeeper.server import Listener, ServerLimits
-from gatekeeper.stream import Streaming
-from gatekeeper.streams import Streams
-from gatekeeper.subscriptions import Subscriptions
-from gatekeeper.topics import Topics
-from gatekeeper.trust import TrustDomain
-from gatekeeper.watch import Watch
+from gatekeeper.witness.watch import Watch
 from hosting.health import health_app
 from hosting.lifecycle import Readiness, Service
 from hosting.metrics import new_registry

@@ -19,7 +19,7 @@ from hosting.environment import (
 from hosting.tracing import TracingConfig
 from hosting.units import Address, ByteSize, Seconds
 from log_format.limits import BODY_BYTES_MAX
-from sidecar.destination import parse_allowed
+from sidecar.push.destination import parse_allowed
 
 MESSAGE_BYTES_CEILING = 8 * 1024 * 1024
 """A message, its columns and as much again in base64 fit into one batch and one request."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from sidecar.results import AppendResult
+from sidecar.publish.results import AppendResult
 
 
 @dataclass(slots=True)

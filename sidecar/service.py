@@ -15,53 +15,53 @@ from hosting.tls import ReloadingContexts, TlsFiles
 from hosting.tracing import Tracing
 from hosting.vitals import add_vitals
 from hosting.web import DRAINING, HttpLimits, HttpSite
-from sidecar.app import json_response, make_app, read_app_token
-from sidecar.batch import Batch
-from sidecar.broker_site import BrokerSite
+from sidecar.api.app import json_response, make_app, read_app_token
+from sidecar.api.broker_site import BrokerSite
+from sidecar.api.fast_publish import FastFront
+from sidecar.api.guard import Guard
+from sidecar.api.http_many import ManyHandlers
+from sidecar.api.http_publish import Check, PublishHandlers, make_patience
+from sidecar.api.http_publish_stream import StreamHandlers
+from sidecar.api.http_read import ReadHandlers
+from sidecar.api.http_receipt import ReceiptHandlers
+from sidecar.api.http_register import RegisterHandlers
+from sidecar.api.http_rejects import RejectHandlers
+from sidecar.api.http_socket import SocketHandlers
+from sidecar.api.http_subscribe import SubscribeHandlers, Subscribing
+from sidecar.api.http_topics import TopicHandlers
+from sidecar.api.http_whoami import whoami_handler
 from sidecar.config import LimitsConfig, SidecarConfig
 from sidecar.counters import Counters
-from sidecar.credentials import CredentialSource
-from sidecar.dedupe import DedupeWindow
-from sidecar.dedupe_gate import DedupeGate
-from sidecar.dedupe_journal import DedupeJournal
-from sidecar.directory import Directory
-from sidecar.fast_publish import FastFront
-from sidecar.gateway import Gateway
-from sidecar.guard import Guard
-from sidecar.http_many import ManyHandlers
-from sidecar.http_publish import Check, PublishHandlers, make_patience
-from sidecar.http_publish_stream import StreamHandlers
-from sidecar.http_read import ReadHandlers
-from sidecar.http_receipt import ReceiptHandlers
-from sidecar.http_register import RegisterHandlers
-from sidecar.http_rejects import RejectHandlers
-from sidecar.http_socket import SocketHandlers
-from sidecar.http_subscribe import SubscribeHandlers, Subscribing
-from sidecar.http_topics import TopicHandlers
-from sidecar.http_whoami import whoami_handler
-from sidecar.id_search import find_id, find_ids
-from sidecar.lane import LaneLimits
-from sidecar.last_answers import LastAnswers
-from sidecar.member import MemberSession, Membership
-from sidecar.member_registry import MemberRegistry
-from sidecar.oauth import Client
-from sidecar.outbox import Outbox
-from sidecar.producer import ProducerState
-from sidecar.publisher import Publisher
-from sidecar.push_assembly import assemble_pushes
-from sidecar.pushes import Pushes
-from sidecar.reader import Reader
-from sidecar.receipts import Receipts
-from sidecar.registrations import Registrations
-from sidecar.reject_retry import RejectRetry
-from sidecar.rejects import RejectFile
-from sidecar.results import AppendResult
-from sidecar.spool_files import FileLayer
-from sidecar.start import Start
+from sidecar.delivery.member import MemberSession, Membership
+from sidecar.delivery.member_registry import MemberRegistry
+from sidecar.delivery.reader import Reader
+from sidecar.delivery.start import Start
+from sidecar.delivery.topic_stream import TopicStream
+from sidecar.publish.batch import Batch
+from sidecar.publish.dedupe import DedupeWindow
+from sidecar.publish.dedupe_gate import DedupeGate
+from sidecar.publish.dedupe_journal import DedupeJournal
+from sidecar.publish.id_search import find_id, find_ids
+from sidecar.publish.lane import LaneLimits
+from sidecar.publish.last_answers import LastAnswers
+from sidecar.publish.producer import ProducerState
+from sidecar.publish.publisher import Publisher
+from sidecar.publish.receipts import Receipts
+from sidecar.publish.registrations import Registrations
+from sidecar.publish.results import AppendResult
+from sidecar.push.push_assembly import assemble_pushes
+from sidecar.push.pushes import Pushes
+from sidecar.spool.outbox import Outbox
+from sidecar.spool.reject_retry import RejectRetry
+from sidecar.spool.rejects import RejectFile
+from sidecar.spool.spool_files import FileLayer
 from sidecar.status import Status, StatusCollector
-from sidecar.topic_memory import TopicMemory
-from sidecar.topic_stream import TopicStream
-from sidecar.uplink import Uplink
+from sidecar.uplink.credentials import CredentialSource
+from sidecar.uplink.directory import Directory
+from sidecar.uplink.gateway import Gateway
+from sidecar.uplink.oauth import Client
+from sidecar.uplink.topic_memory import TopicMemory
+from sidecar.uplink.uplink import Uplink
 
 log = logging.getLogger("sidegate.sidecar")
 

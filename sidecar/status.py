@@ -10,13 +10,13 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from sidecar.counters import Counters
-from sidecar.credentials import CredentialSource
-from sidecar.outbox import Outbox
-from sidecar.publisher import Publisher
-from sidecar.push_status import push_metrics, push_status
-from sidecar.pushes import Pushes
-from sidecar.rejects import RejectFile
-from sidecar.uplink import Uplink
+from sidecar.publish.publisher import Publisher
+from sidecar.push.push_status import push_metrics, push_status
+from sidecar.push.pushes import Pushes
+from sidecar.spool.outbox import Outbox
+from sidecar.spool.rejects import RejectFile
+from sidecar.uplink.credentials import CredentialSource
+from sidecar.uplink.uplink import Uplink
 
 
 @dataclass(frozen=True, slots=True)

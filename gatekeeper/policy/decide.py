@@ -8,11 +8,11 @@ HTTP, decision ids or how an answer is recorded.
 from collections.abc import Iterable
 from typing import Final, Literal, NamedTuple
 
-from gatekeeper.identity import Identity
+from gatekeeper.api.quotas import Limits
+from gatekeeper.identity.identity import Identity
 from gatekeeper.policy.compile import AllowRule, DenyPattern, compile_rules
 from gatekeeper.policy.document import ACTIONS, Action, Deny, Document
 from gatekeeper.policy.membership import Callers, Membership
-from gatekeeper.quotas import Limits
 from log_format.errors import BadField
 from log_format.topic import check_topic, is_system_topic
 

@@ -7,8 +7,8 @@ a decision can be traced to the file.
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
+from gatekeeper.identity.trust import IssuerSettings
 from gatekeeper.policy.pattern import Pattern
-from gatekeeper.trust import IssuerSettings
 
 Action = Literal["publish", "subscribe", "replay", "share", "admin", "audit"]
 ACTIONS: Final[tuple[Action, ...]] = get_args(Action)

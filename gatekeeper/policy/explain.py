@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from gatekeeper.identity import Identity
+from gatekeeper.identity.identity import Identity
 from gatekeeper.policy.compile import AllowRule
 from gatekeeper.policy.decide import Decision, Policy
 from gatekeeper.policy.document import Action, Principal

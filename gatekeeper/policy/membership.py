@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from gatekeeper.identity import Identity
+from gatekeeper.api.quotas import Limits
+from gatekeeper.identity.identity import Identity
 from gatekeeper.policy.document import (
     Claim,
     Document,
@@ -21,7 +22,6 @@ from gatekeeper.policy.document import (
     Subject,
 )
 from gatekeeper.policy.pattern import TEMPLATE_VALUE, Template
-from gatekeeper.quotas import Limits
 
 INTEGER_BITS_MAX: Final = 64
 """Integers in claims that are compared: JSON that travels between languages has no greater ones."""

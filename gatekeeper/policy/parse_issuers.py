@@ -9,11 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from gatekeeper.identity.trust import IssuerSettings
 from gatekeeper.policy import reading
 from gatekeeper.policy.document import Issuer
 from gatekeeper.policy.nodes import Node, Text
 from gatekeeper.policy.problem import Problems, shown
-from gatekeeper.trust import IssuerSettings
 from hosting.units import parse_duration
 
 _KEYS: Final = {

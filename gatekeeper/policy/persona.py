@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from gatekeeper.identity import Identity
+from gatekeeper.identity.identity import Identity
 from gatekeeper.policy.document import Document
 from gatekeeper.policy.problem import shown
 

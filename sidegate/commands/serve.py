@@ -16,7 +16,10 @@ import click
 
 SERVICES = {
     "core": ("core_log.config:CoreConfig", "core_log.service:make_service"),
-    "signer": ("core_log.signer_config:SignerConfig", "core_log.signer_service:make_service"),
+    "signer": (
+        "core_log.tree.signer_config:SignerConfig",
+        "core_log.tree.signer_service:make_service",
+    ),
     "gatekeeper": ("gatekeeper.config:GatekeeperConfig", "gatekeeper.service:build"),
     "sidecar": ("sidecar.config:SidecarConfig", "sidecar.service:build"),
     "issuer": (

@@ -105,12 +105,12 @@ def trust(note: Path, path: Path) -> None:
 
 
 def _memory(config: Any) -> Any:
-    from gatekeeper.witness_memory import WitnessMemory
+    from gatekeeper.witness.witness_memory import WitnessMemory
 
     return WitnessMemory(config.data)
 
 
 def _verify(public: bytes, message: bytes, signature: bytes) -> bool:
-    from gatekeeper.ed25519 import verify
+    from gatekeeper.witness.ed25519 import verify
 
     return verify(public, message, signature)

@@ -24,9 +24,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from core_log.config import CoreConfig, LogConfig
-from core_log.files import OsFiles
-from core_log.journal import Journal
-from core_log.options import LogOptions
+from core_log.log.files import OsFiles
+from core_log.log.journal import Journal
+from core_log.log.options import LogOptions
 from core_log.service import Core
 from hosting.tls import TlsFiles, client_context
 from hosting.units import Address

@@ -8,7 +8,7 @@ import pytest
 
 from core_log.cleaning import Cleaning
 from core_log.config import LogConfig
-from core_log.results import CleanReport
+from core_log.log.results import CleanReport
 
 MIB = 1024 * 1024
 

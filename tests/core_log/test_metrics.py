@@ -4,10 +4,10 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from core_log.engine import Announced
+from core_log.api.stream import StreamTotals
+from core_log.log.engine import Announced
+from core_log.log.results import Appended, Committed, LogStatus, Refused
 from core_log.metrics import CoreCollector, CoreMetrics
-from core_log.results import Appended, Committed, LogStatus, Refused
-from core_log.stream import StreamTotals
 
 STATUS = LogStatus(
     leaves=7,

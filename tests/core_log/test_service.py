@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession
 
-from core_log.files import Mode, OsFiles
+from core_log.log.files import Mode, OsFiles
 from core_log.service import make_service
 
 

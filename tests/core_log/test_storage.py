@@ -8,11 +8,11 @@ import pytest
 
 from core_log.clock import SystemClock
 from core_log.config import CoreConfig, LogConfig
-from core_log.control import RECORDS_TOPIC
-from core_log.embedded import EmbeddedEngine
-from core_log.files import OsFiles
-from core_log.options import LogOptions
-from core_log.records import record_frame
+from core_log.control.control import RECORDS_TOPIC
+from core_log.control.records import record_frame
+from core_log.log.embedded import EmbeddedEngine
+from core_log.log.files import OsFiles
+from core_log.log.options import LogOptions
 from core_log.storage import Storage
 from hosting.lifecycle import StartError
 from hosting.units import Address

@@ -2,9 +2,9 @@
 
 import pytest
 
-from gatekeeper.decisions import Ruling
+from gatekeeper.audit.decisions import Ruling
 from gatekeeper.errors import CoreUnavailable, Denied, GateError, Overloaded
-from gatekeeper.identity import Identity
+from gatekeeper.identity.identity import Identity
 
 WHO = Identity("spiffe://e/a", bytes(32), "i", "https://i", "c", "s", "t", frozenset(), 1.0)
 

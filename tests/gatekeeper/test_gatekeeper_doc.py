@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from gatekeeper.api.problems import PROBLEMS
+from gatekeeper.api.routes import ROUTES
+from gatekeeper.audit.decisions import Ruling, record_of
 from gatekeeper.config import LimitsConfig
-from gatekeeper.decisions import Ruling, record_of
-from gatekeeper.identity import Identity
-from gatekeeper.problems import PROBLEMS
-from gatekeeper.routes import ROUTES
+from gatekeeper.identity.identity import Identity
 from hosting.units import parse_bytes, parse_duration
 
 PAGE = (Path(__file__).parents[2] / "docs" / "gatekeeper.md").read_text(encoding="utf-8")

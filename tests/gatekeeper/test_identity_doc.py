@@ -4,12 +4,12 @@ import re
 from pathlib import Path
 from typing import get_args
 
-from gatekeeper.authentication_errors import Reason
-from gatekeeper.jwks import KeyLimits
-from gatekeeper.jws import TOKEN_CHARS_MAX
-from gatekeeper.key_fetcher import DOCUMENT_BYTES_MAX, FETCH_S_MAX
-from gatekeeper.revocation import Kind
-from gatekeeper.strict_json import DEPTH_MAX
+from gatekeeper.identity.authentication_errors import Reason
+from gatekeeper.identity.jwks import KeyLimits
+from gatekeeper.identity.jws import TOKEN_CHARS_MAX
+from gatekeeper.identity.key_fetcher import DOCUMENT_BYTES_MAX, FETCH_S_MAX
+from gatekeeper.identity.revocation import Kind
+from gatekeeper.identity.strict_json import DEPTH_MAX
 from log_format.limits import NAME_BYTES_MAX
 
 PAGE = (Path(__file__).parents[2] / "docs" / "identity.md").read_text(encoding="utf-8")

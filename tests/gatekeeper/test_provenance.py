@@ -6,8 +6,8 @@ import pytest
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from gatekeeper.decisions import Ruling
-from gatekeeper.identity import Identity
+from gatekeeper.audit.decisions import Ruling
+from gatekeeper.identity.identity import Identity
 from gatekeeper.provenance import Sealer
 from log_format.checkpoint_note import cosigned_message
 from log_format.envelope import decode_envelope, provenance_signed_bytes

@@ -11,14 +11,14 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from gatekeeper.access_token import read_token, verify_access_token
-from gatekeeper.authentication_errors import Reason, TokenRefused
-from gatekeeper.base64url import decode_base64url, encode_base64url
-from gatekeeper.certificates import load_bundle, verify_peer_chain
-from gatekeeper.identity import Identity
-from gatekeeper.jws import verify_jws
-from gatekeeper.key_set import BadKeySet, parse_key_set
-from gatekeeper.trust import IssuerSettings
+from gatekeeper.identity.access_token import read_token, verify_access_token
+from gatekeeper.identity.authentication_errors import Reason, TokenRefused
+from gatekeeper.identity.base64url import decode_base64url, encode_base64url
+from gatekeeper.identity.certificates import load_bundle, verify_peer_chain
+from gatekeeper.identity.identity import Identity
+from gatekeeper.identity.jws import verify_jws
+from gatekeeper.identity.key_set import BadKeySet, parse_key_set
+from gatekeeper.identity.trust import IssuerSettings
 
 CORP = IssuerSettings("corp", "https://idp.example", "urn:sidegate", ("ES256", "RS256"))
 

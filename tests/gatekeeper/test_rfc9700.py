@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from gatekeeper.authentication_errors import AuthenticationError, Reason
-from gatekeeper.authenticator import Authenticator
-from gatekeeper.trust import IssuerSettings, TrustDomain
+from gatekeeper.identity.authentication_errors import AuthenticationError, Reason
+from gatekeeper.identity.authenticator import Authenticator
+from gatekeeper.identity.trust import IssuerSettings, TrustDomain
 
 
 @pytest.fixture(scope="module")

@@ -23,9 +23,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from gatekeeper.authentication_errors import AuthenticationError, Reason
-from gatekeeper.authenticator import Authenticator
-from gatekeeper.trust import IssuerSettings, TrustDomain
+from gatekeeper.identity.authentication_errors import AuthenticationError, Reason
+from gatekeeper.identity.authenticator import Authenticator
+from gatekeeper.identity.trust import IssuerSettings, TrustDomain
 
 SOURCE = Path(__file__).parent / "oidc_provider"
 AUDIENCE = "urn:sidegate"

@@ -1163,10 +1163,10 @@ async def hook() -> AsyncIterator[HookApp]:
 async def open_gateway(mesh: Mesh) -> AsyncIterator[Callable[..., Any]]:
     """Gateways with credentials of their own, for the parts that stand between app and mesh."""
     from hosting.tls import ReloadingContexts, TlsFiles
-    from sidecar.backoff import Backoff
-    from sidecar.credentials import CredentialSource
-    from sidecar.gateway import Gateway
-    from sidecar.oauth import Client
+    from sidecar.uplink.backoff import Backoff
+    from sidecar.uplink.credentials import CredentialSource
+    from sidecar.uplink.gateway import Gateway
+    from sidecar.uplink.oauth import Client
 
     async with contextlib.AsyncExitStack() as stack:
 

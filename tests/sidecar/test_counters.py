@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from sidecar.counters import Counters
-from sidecar.results import refusal
+from sidecar.publish.results import refusal
 
 
 def test_a_committed_batch_counts_its_messages_and_bytes():

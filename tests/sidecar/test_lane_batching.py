@@ -2,13 +2,13 @@
 
 import pytest
 
-from sidecar.batch import Ack, Entry, Lines
-from sidecar.flight import BATCHES_IN_FLIGHT_MAX, FLIGHTS_MAX
-from sidecar.lane import FLIGHT_BYTES, FOLLOW_BYTES, Lane, LaneLimits
-from sidecar.message import Message
-from sidecar.producer import ProducerEpoch
-from sidecar.results import AppendResult, Verdict, refusal
-from sidecar.settlement import LATE_S_MAX, RETRY_AFTER_DEFAULT_S, RETRY_AFTER_S_MAX
+from sidecar.publish.batch import Ack, Entry, Lines
+from sidecar.publish.flight import BATCHES_IN_FLIGHT_MAX, FLIGHTS_MAX
+from sidecar.publish.lane import FLIGHT_BYTES, FOLLOW_BYTES, Lane, LaneLimits
+from sidecar.publish.message import Message
+from sidecar.publish.producer import ProducerEpoch
+from sidecar.publish.results import AppendResult, Verdict, refusal
+from sidecar.publish.settlement import LATE_S_MAX, RETRY_AFTER_DEFAULT_S, RETRY_AFTER_S_MAX
 
 COMMITTED = AppendResult(Verdict.COMMITTED, 0, "committed")
 DOUBT = AppendResult(Verdict.DOUBT)

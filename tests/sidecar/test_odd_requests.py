@@ -9,11 +9,11 @@ from aiohttp.http_parser import HttpRequestParser
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sidecar.batch import Ack
+from sidecar.api.fast_head import parse_head
+from sidecar.api.guard import Guard
+from sidecar.api.http_publish import make_patience
 from sidecar.config import LimitsConfig
-from sidecar.fast_head import parse_head
-from sidecar.guard import Guard
-from sidecar.http_publish import make_patience
+from sidecar.publish.batch import Ack
 
 PLAIN = b"POST /publish HTTP/1.1\r\nHost: localhost:9000\r\nContent-Length: 27"
 BODY = b'{"topic":"t","message":123}'

@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from sidecar.parcel import State
-from sidecar.push_settings import MAX_ATTEMPTS, Push, Retry
+from sidecar.push.parcel import State
+from sidecar.push.push_settings import MAX_ATTEMPTS, Push, Retry
 
 PAGE = (Path(__file__).parents[2] / "docs" / "push.md").read_text()
 

@@ -3,9 +3,9 @@
 import re
 from pathlib import Path
 
-from sidecar.batch import Ack
-from sidecar.operations import OPERATIONS
-from sidecar.outcome import OUTCOMES, Answer, Situation
+from sidecar.api.operations import OPERATIONS
+from sidecar.publish.batch import Ack
+from sidecar.publish.outcome import OUTCOMES, Answer, Situation
 
 PAGE = (Path(__file__).parents[2] / "docs" / "sidecar.md").read_text()
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.spool_files import FileLayer, SpoolFiles, Stored
+from sidecar.spool.spool_files import FileLayer, SpoolFiles, Stored
 
 SEGMENT_BYTES = 300
 

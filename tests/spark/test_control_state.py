@@ -4,9 +4,9 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from core_log.control import ControlLog, Snapshots
-from core_log.control_state import TopicDeleted, TopicPut
-from core_log.topics import Definition, Retention, Topic
+from core_log.control.control import ControlLog, Snapshots
+from core_log.control.control_state import TopicDeleted, TopicPut
+from core_log.control.topics import Definition, Retention, Topic
 from spark.control_state import CONTROL_FOLDER, read_control
 
 

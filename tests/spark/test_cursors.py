@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from core_log.cursor_log import CursorLog
+from core_log.subscriptions.cursor_log import CursorLog
 from spark.control_state import Subscription
 from spark.cursors import CURSORS_FOLDER, read_cursors
 

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from gatekeeper.denial_limit import Suppressed
+from gatekeeper.audit.denial_limit import Suppressed
 from spark.decisions import decisions
 
 DECISION = {

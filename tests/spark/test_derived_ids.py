@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from log_format.parts import Producer
 from log_format.sequence import SEQUENCE_MAX
-from sidecar.record_id import derived_id
+from sidecar.delivery.record_id import derived_id
 from spark.derived_ids import derived_ids
 
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from log_format.parts import Producer
-from sidecar.record_id import derived_id
+from sidecar.delivery.record_id import derived_id
 from spark.columns import arrow_schema, columns_of
 from spark.damage import Damage, DamagedLog
 from spark.frame_walk import walk

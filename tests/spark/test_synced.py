@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from core_log.checkpoint import Checkpoint, save_checkpoint
-from core_log.files import OsFiles
+from core_log.log.checkpoint import Checkpoint, save_checkpoint
+from core_log.log.files import OsFiles
 from spark.synced import signed_leaves, synced_leaves
 
 

@@ -14,10 +14,10 @@ from random import Random
 
 import pytest
 
-from core_log.files import File
-from core_log.log import Log
-from core_log.options import LogOptions
-from core_log.results import Appended, Refused
+from core_log.log.files import File
+from core_log.log.log import Log
+from core_log.log.options import LogOptions
+from core_log.log.results import Appended, Refused
 from log_format.body import encode_body
 from log_format.envelope import add_provenance, decode_envelope
 from log_format.frame import Frame, decode_frame, encode_frame

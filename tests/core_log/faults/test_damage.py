@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from core_log.log_errors import Damaged, LogRefused
-from core_log.options import Retention
-from core_log.results import RecoveryReport
+from core_log.log.log_errors import Damaged, LogRefused
+from core_log.log.options import Retention
+from core_log.log.results import RecoveryReport
 from log_format.envelope import decode_envelope
 from log_format.layout import SEGMENT_HEAD_BYTES
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from core_log.log_errors import Damaged, DiskFull, LogFailed
-from core_log.options import Retention
-from core_log.results import Appended, Refused
+from core_log.log.log_errors import Damaged, DiskFull, LogFailed
+from core_log.log.options import Retention
+from core_log.log.results import Appended, Refused
 
 
 def test_what_was_acknowledged_survives_any_crash(kit: Any, seed: int) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from core_log.log import Log
+from core_log.log.log import Log
 from log_format.tree import root_of
 
 LANES = 4
@@ -27,12 +27,12 @@ WRITER = f"""
 import os, sys, threading
 from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from core_log.checkpointer import Checkpointer
+from core_log.tree.checkpointer import Checkpointer
 from core_log.clock import SystemClock
-from core_log.files import OsFiles
-from core_log.log import Log
-from core_log.options import LogOptions, Retention
-from core_log.signing import LocalSigner
+from core_log.log.files import OsFiles
+from core_log.log.log import Log
+from core_log.log.options import LogOptions, Retention
+from core_log.tree.signing import LocalSigner
 from log_format.checkpoint_note import log_origin
 from log_format.body import encode_body
 from log_format.frame import decode_frame, encode_frame

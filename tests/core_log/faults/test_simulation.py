@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from core_log.checkpoint_notes import CheckpointNotes, SignedHead
-from core_log.log_errors import DiskFull, LogError, Overloaded
-from core_log.options import Retention
-from core_log.producers import REPEATS_MAX
-from core_log.results import Appended, Refused
+from core_log.log.log_errors import DiskFull, LogError, Overloaded
+from core_log.log.options import Retention
+from core_log.log.producers import REPEATS_MAX
+from core_log.log.results import Appended, Refused
+from core_log.tree.checkpoint_notes import CheckpointNotes, SignedHead
 from log_format.checkpoint_note import TreeHead, log_origin
 from log_format.frame import Frame
 from log_format.note import Note, Signature

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from core_log.checkpointer import Checkpointer
-from core_log.log_errors import LogError
-from core_log.signing import LocalSigner
+from core_log.log.log_errors import LogError
+from core_log.tree.checkpointer import Checkpointer
+from core_log.tree.signing import LocalSigner
 from log_format.checkpoint_note import log_origin
 from log_format.tree import root_of
 

@@ -6,7 +6,7 @@ from textwrap import dedent
 
 import pytest
 
-from gatekeeper.identity import Identity
+from gatekeeper.identity.identity import Identity
 from gatekeeper.policy.decide import Policy
 from gatekeeper.policy.document import Document
 from gatekeeper.policy.parse import parse_policy

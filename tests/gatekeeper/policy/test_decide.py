@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gatekeeper.identity import Identity
+from gatekeeper.identity.identity import Identity
 from gatekeeper.policy.decide import MEMBERSHIPS_MAX, Decision, Policy, Question
 from gatekeeper.policy.parse import parse_policy
 

@@ -3,8 +3,8 @@ from collections.abc import Callable
 
 import pytest
 
+from gatekeeper.api.quotas import Limits
 from gatekeeper.policy.document import ACTIONS, LIMIT_NAMES, Claim, Document, Named, Scope
-from gatekeeper.quotas import Limits
 
 
 def test_a_subject_is_written_as_the_file_writes_it() -> None:

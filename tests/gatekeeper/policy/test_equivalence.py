@@ -12,7 +12,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gatekeeper.identity import Identity
+from gatekeeper.identity.identity import Identity
 from gatekeeper.policy.decide import Policy
 from gatekeeper.policy.document import ACTIONS
 from gatekeeper.policy.parse import parse_policy

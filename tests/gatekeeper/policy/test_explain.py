@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gatekeeper.identity import Identity
+from gatekeeper.identity.identity import Identity
 from gatekeeper.policy.decide import Policy
 from gatekeeper.policy.explain import explain
 

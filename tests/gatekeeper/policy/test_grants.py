@@ -1,6 +1,6 @@
 from collections.abc import Callable
 
-from gatekeeper.identity import Identity
+from gatekeeper.identity.identity import Identity
 from gatekeeper.policy.decide import Policy
 from gatekeeper.policy.grants import LISTED_MAX, grants_of
 

@@ -2,12 +2,12 @@ from collections.abc import Callable
 
 import pytest
 
-from gatekeeper.identity import Identity
+from gatekeeper.api.quotas import Limits
+from gatekeeper.identity.identity import Identity
 from gatekeeper.policy.decide import Policy
 from gatekeeper.policy.document import Document
 from gatekeeper.policy.membership import Callers, claim_texts
 from gatekeeper.policy.pattern import Template
-from gatekeeper.quotas import Limits
 
 Rules = Callable[..., Policy]
 Caller = Callable[..., Identity]

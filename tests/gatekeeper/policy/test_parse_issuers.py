@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from gatekeeper.identity.trust import IssuerSettings
 from gatekeeper.policy.document import Document
-from gatekeeper.trust import IssuerSettings
 
 Parse = Callable[[str], Document]
 Problems = Callable[[str], list[tuple[int, str, str]]]

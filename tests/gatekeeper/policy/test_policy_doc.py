@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from gatekeeper.identity.trust import IssuerSettings
 from gatekeeper.policy import parse, parse_checks, parse_issuers, parse_rules
 from gatekeeper.policy.decide import Reason
 from gatekeeper.policy.document import ACTIONS, LIMIT_NAMES
 from gatekeeper.policy.load import load_policy
-from gatekeeper.trust import IssuerSettings
 from sidegate.commands.policy import policy as command
 
 PAGE = (Path(__file__).parents[3] / "docs" / "policy.md").read_text(encoding="utf-8")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.spool_files import FileLayer
+from sidecar.spool.spool_files import FileLayer
 
 DISK_BYTES = 4 * 1024 * 1024
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from core_log.checkpoint import Checkpoint, save_checkpoint
-from core_log.files import OsFiles
+from core_log.log.checkpoint import Checkpoint, save_checkpoint
+from core_log.log.files import OsFiles
 from sidegate.checker.checkpoint import CHECKPOINT_NAME, synced_leaves
 
 

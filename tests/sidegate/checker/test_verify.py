@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from core_log.checkpoint import Checkpoint, save_checkpoint
-from core_log.files import OsFiles
+from core_log.log.checkpoint import Checkpoint, save_checkpoint
+from core_log.log.files import OsFiles
 from log_format.envelope import decode_envelope, without_body
 from log_format.layout import SEGMENT_HEAD_BYTES
 from sidegate.checker.verify import (

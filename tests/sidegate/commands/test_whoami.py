@@ -67,7 +67,7 @@ def test_the_sidecar_of_the_mesh_is_asked_by_default(mesh: Any, in_mesh: Any) ->
 
 
 def test_the_answer_has_the_members_that_the_api_describes(mesh: Any) -> None:
-    from sidecar.api_types import WhoAmI
+    from sidecar.api.api_types import WhoAmI
 
     _, told, _ = mesh.request("GET", "/whoami")
     assert set(told) == set(WhoAmI.__struct_fields__)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from gatekeeper.witness_memory import WitnessMemory
+from gatekeeper.witness.witness_memory import WitnessMemory
 from log_format.checkpoint_note import TreeHead, sign_tree_head
 from log_format.note import SignatureType, VerifierKey
 from sidegate.development import addresses

@@ -1,0 +1,1 @@
+"""Durable subscriptions: cursors, members, assignment, leases and redelivery."""

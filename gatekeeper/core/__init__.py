@@ -1,0 +1,1 @@
+"""The way to the core: connections, requests, and the pool of them."""

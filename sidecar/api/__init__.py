@@ -1,0 +1,1 @@
+"""What apps see: HTTP, WebSockets and the line protocol, with types, guard and description."""

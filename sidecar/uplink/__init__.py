@@ -1,0 +1,1 @@
+"""The way to the gatekeepers: mTLS, tokens, requests under way, and what topics there are."""
