@@ -78,10 +78,30 @@ def test_the_denial_is_explained(answers: list[str]) -> None:
     assert "forbidden" in denied["detail"]
 
 
-class TwoServices:
-    """The lines of "Two services", pasted one after the other, on ports that are free."""
+def test_a_subscription_with_a_name_keeps_its_place(answers: list[str], mesh: Any) -> None:
+    assert answers
+    durable, *examples = lines(section("A place that is kept"))
+    assert last_data(paste(durable, mesh.url))["topic"] == "orders"
+    assert "data: " not in paste(durable, mesh.url)
+    for line in examples:
+        program = line.removeprefix("python3 ")
+        assert f"python3 {program}" in (ROOT / program).with_name("README.md").read_text()
 
-    def __init__(self, mesh: Any, port: int) -> None:
+
+def test_a_receipt_proves_a_message_with_two_public_keys(mesh: Any) -> None:
+    publish, check = lines(section("Proof"))
+    shell = Shell(mesh)
+    shell.paste(publish)
+    shown = re.search(r"```\n(proven: .*?)\n```", section("Proof"), re.DOTALL)
+    assert shown is not None
+    pattern = "[^ ]+".join(re.escape(part) for part in shown[1].split("…"))
+    assert re.fullmatch(pattern, shell.paste(check).splitlines()[0])
+
+
+class Shell:
+    """Pastes lines one after the other, in the folder of a mesh, on ports that are free."""
+
+    def __init__(self, mesh: Any, port: int = 9010) -> None:
         self._mesh = mesh
         self._port = port
 
@@ -123,7 +143,7 @@ def test_two_services_meet_are_told_apart_and_a_denial_is_mended(
 ) -> None:
     mesh = start_mesh()
     mesh.wait_for("ready")
-    shell = TwoServices(mesh, port_pair())
+    shell = Shell(mesh, port_pair())
     add, sidecar, subscribe, publish, denied, explain, allow, again = lines(section("Two services"))
     added = shell.paste(add)
     assert "The running mesh knows it." in added
