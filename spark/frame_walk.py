@@ -8,16 +8,12 @@ import mmap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
-from log_format.envelope import MAGIC, MAGIC_BODILESS, Envelope, decode_envelope
 from log_format.errors import FormatError, Truncated
 from log_format.frame import Frame, decode_frame
 from log_format.layout import SEGMENT_HEAD_BYTES, decode_segment_head
+from log_format.search import envelope_at, next_frame
 from spark.damage import Damage
-
-SEARCH_BYTES: Final = 1024 * 1024
-"""Searched at a time for the next frame behind damage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,28 +131,3 @@ def _frames(data: memoryview, begin: int, end: int, piece: Range) -> Iterator[Pl
         else:
             yield Placed(frame, position)
         position += frame.envelope.frame_len
-
-
-def next_frame(data: memoryview, position: int, end: int) -> int:
-    """The next multiple of 8 at which a sound envelope begins, or the end."""
-    position = (position + 7) & ~7
-    while position < end:
-        chunk = bytes(data[position : min(position + SEARCH_BYTES, end)])
-        starts = (chunk.find(MAGIC), chunk.find(MAGIC_BODILESS))
-        found = min((at for at in starts if at >= 0), default=-1)
-        if found < 0:
-            position += max(8, (len(chunk) - len(MAGIC)) & ~7)
-            continue
-        candidate = position + found
-        if candidate % 8 == 0 and envelope_at(data, candidate) is not None:
-            return candidate
-        position = (candidate + 8) & ~7
-    return end
-
-
-def envelope_at(data: memoryview, position: int) -> Envelope | None:
-    """The envelope at a position, or None where there is no sound one."""
-    try:
-        return decode_envelope(data, position)
-    except FormatError:
-        return None

@@ -4,13 +4,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from log_format.envelope import MAGIC, MAGIC_BODILESS, Envelope, decode_envelope
+from log_format.envelope import Envelope
 from log_format.errors import FormatError, Truncated
 from log_format.frame import Frame, decode_frame
 from log_format.layout import SEGMENT_HEAD_BYTES, decode_segment_head, parse_segment_name
 from log_format.leaf import leaf_hash
 from log_format.note import VerifierKey
 from log_format.parts import Stamp
+from log_format.search import envelope_at, next_frame
 from sidegate.checker.findings import Finding, Run, SegmentSummary, offset_gap
 from sidegate.checker.mapped import map_file
 from sidegate.checker.signatures import Senders
@@ -73,7 +74,7 @@ class _SegmentChecker:
             head = decode_segment_head(data)
         except FormatError as error:
             self._find("segment_head", 0, str(error))
-            return self._next_frame(data, 0)
+            return next_frame(data, 0, len(data))
         self.summary.log_id = head.log_id
         if head.first_leaf != self._named_leaf:
             self._find("segment_head", 0, f"named {self._named_leaf}, begins at {head.first_leaf}")
@@ -146,30 +147,14 @@ class _SegmentChecker:
         run.next_offset = max(run.next_offset, base + producer.count)
 
     def _skip_damage(self, data: memoryview, position: int, error: FormatError) -> int:
-        following = self._next_frame(data, position + 8)
+        following = next_frame(data, position + 8, len(data))
         if following == len(data) and isinstance(error, Truncated):
             self.summary.torn_bytes = len(data) - position
             return following
-        envelope = _envelope_at(data, position)
+        envelope = envelope_at(data, position)
         text = f"{error} ({following - position} bytes are not a sound batch)"
         self._find(error.code, position, text, envelope)
         return following
-
-    def _next_frame(self, data: memoryview, position: int) -> int:
-        """The next multiple of 8 at which a sound envelope begins, or the end."""
-        position = (position + 7) & ~7
-        while position < len(data):
-            chunk = bytes(data[position : position + 1024 * 1024])
-            starts = (chunk.find(MAGIC), chunk.find(MAGIC_BODILESS))
-            found = min((at for at in starts if at >= 0), default=-1)
-            if found < 0:
-                position += max(8, (len(chunk) - len(MAGIC)) & ~7)
-                continue
-            candidate = position + found
-            if candidate % 8 == 0 and _envelope_at(data, candidate) is not None:
-                return candidate
-            position = (candidate + 8) & ~7
-        return len(data)
 
     def _find(self, kind: str, position: int, text: str, envelope: Envelope | None = None) -> None:
         if envelope is None:
@@ -192,10 +177,3 @@ class _SegmentChecker:
                 last,
             )
         )
-
-
-def _envelope_at(data: memoryview, position: int) -> Envelope | None:
-    try:
-        return decode_envelope(data, position)
-    except FormatError:
-        return None

@@ -6,6 +6,7 @@ not run. Imports Spark only when a command runs: it is an extra that most instal
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import tempfile
@@ -160,7 +161,10 @@ def watch(
     Exits 0 when it is stopped, or with --once at the log's end; 2 if it could not run.
     """
     target = out or (folder if log_path is None else Path()) / REPORT_FOLDER / "watch"
-    with _could_not_run(), tempfile.TemporaryDirectory(prefix="sidegate-audit-") as scratch:
+    with (
+        _could_not_run(endless=True),
+        tempfile.TemporaryDirectory(prefix="sidegate-audit-") as scratch,
+    ):
         from spark.report.inputs import find_inputs
         from spark.watching import Watch
 
@@ -241,8 +245,11 @@ def _check_place(target: Path) -> None:
 
 
 @contextmanager
-def _could_not_run() -> Iterator[None]:
-    """Whatever keeps the audit from running ends it with exit code 2 and a sentence."""
+def _could_not_run(*, endless: bool = False) -> Iterator[None]:
+    """Whatever keeps the audit from running ends it with exit code 2 and a sentence.
+
+    Ctrl-C too, for exit code 1 would mean findings; only what is `endless` is ended by it.
+    """
     try:
         import pyspark.errors
     except ImportError as error:
@@ -254,8 +261,14 @@ def _could_not_run() -> Iterator[None]:
     from spark.options import BadOptions
     from spark.session import SparkFailed
 
+    # Spark's bridge to Java logs every Ctrl-C with a traceback, and raises what else it logs.
+    logging.root.addFilter(lambda record: record.module != "java_gateway")
     try:
         yield
+    except KeyboardInterrupt:
+        if endless:
+            return
+        raise CouldNotRun("the audit was interrupted; there is no report") from None
     except (BadKey, BadPolicy, NoJava, NoLog, BadOptions, SparkFailed, OSError) as error:
         raise CouldNotRun(f"the audit could not run: {error}") from error
     except pyspark.errors.PySparkException as error:

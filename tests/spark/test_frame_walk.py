@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from crc32c import crc32c
 
 from log_format.layout import SEGMENT_HEAD_BYTES, SegmentHead, encode_segment_head
 from spark.damage import Damage
@@ -72,6 +73,7 @@ def test_a_head_of_a_future_version_is_named_and_the_frames_are_still_read(log: 
     path = log.positions[0][0]
     data = bytearray(path.read_bytes())
     data[8] = 9
+    data[56:60] = crc32c(bytes(data[:56])).to_bytes(4, "little")
     path.write_bytes(data)
     leaves, (damage,) = walked(log)
     assert leaves == [0]
