@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "examples"
 
 
-def run(*command: str, cwd: Path = ROOT, **environ: str) -> str:
+def run(*command: str, cwd: Path = ROOT, seconds: float = 60, **environ: str) -> str:
     done = subprocess.run(
         command,
         cwd=cwd,
@@ -26,7 +26,7 @@ def run(*command: str, cwd: Path = ROOT, **environ: str) -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=seconds,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -99,3 +99,28 @@ def test_a_webhook_is_called_once_for_each_message_though_registered_twice(
 ) -> None:
     said = run(sys.executable, "examples/webhook/observer.py", topic, SIDEGATE_URL=mesh.url)
     assert said.replace(topic, "weather").splitlines() == shown("webhook")
+
+
+@pytest.mark.long
+def test_the_audit_finds_what_was_planted(start_mesh: Callable[..., Any], tmp_path: Path) -> None:
+    mesh = start_mesh()
+    mesh.wait_for("ready")
+    for _ in range(20):
+        mesh.request("POST", "/publish", {"topic": "orders", "message": "x" * 1000})
+    mesh.close()
+    page = tmp_path / "report.html"
+    command = tmp_path / "sidegate"
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m sidegate "$@"\n')
+    command.chmod(0o755)
+    said = run(
+        *("sh", "examples/audit/demo.sh"),
+        seconds=600,
+        SIDEGATE=str(command),
+        SIDEGATE_STATE=str(mesh.state),
+        REPORT=str(page),
+    )
+    sound, changed, cut = said.split("\n== ")[2:5]
+    assert "The log is sound" in sound
+    assert "orders/0, offsets" in changed
+    assert "cut_off" in cut
+    assert "orders" in page.read_text()
