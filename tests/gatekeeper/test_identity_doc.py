@@ -26,7 +26,7 @@ def test_the_table_has_every_reason_once_in_the_codes_order() -> None:
 
 def test_every_reason_is_given_somewhere() -> None:
     package = Path(__file__).parents[2] / "gatekeeper"
-    source = "".join(path.read_text(encoding="utf-8") for path in package.glob("*.py"))
+    source = "".join(path.read_text(encoding="utf-8") for path in package.rglob("*.py"))
     for reason in Reason:
         assert f"Reason.{reason.name}" in source, reason
 
