@@ -1,8 +1,9 @@
 """The ids of records that their app gave none, for a whole batch at once.
 
 The same ids that the sidecar shows: the producer, its epoch, a checksum of topic and partition, and
-the record's sequence. Numbers become digits by table, four at a time: Arrow's own conversion would
-be the dearest part of a scan.
+the record's sequence. Neighbours differ in their last digits only, so those come from a table and
+all before them is one value for thousands: Arrow's own conversion of numbers would be the dearest
+part of a scan.
 """
 
 from functools import lru_cache
@@ -16,34 +17,33 @@ import pyarrow.compute as pc
 from log_format.parts import Producer
 from log_format.sequence import SEQUENCE_MAX
 
-_QUAD: Final = 10_000
-_DIGITS: Final = 12
-"""Three quads: more than a sequence of 31 bits has."""
+_LOW: Final = 10_000
+"""Numbers whose last digits are taken from the table."""
+_LOW_DIGITS: Final = 4
 
 
 def derived_ids(producer: Producer) -> Any:
     """One id per record, as an Arrow array of strings."""
     prefix = id_prefix(producer)
-    first, last = producer.first_sequence, producer.first_sequence + producer.count - 1
-    if last > SEQUENCE_MAX or len(str(first)) != len(str(last)):
+    first, end = producer.first_sequence, producer.first_sequence + producer.count
+    digits = len(str(first))
+    if end > SEQUENCE_MAX or digits != len(str(end - 1)) or digits < _LOW_DIGITS:
         sequences = (first + np.arange(producer.count, dtype="i8")) & SEQUENCE_MAX
-        digits = pc.cast(pa.array(sequences), pa.string())
-        return pc.binary_join_element_wise(prefix, digits, "")
-    head = prefix.encode("ascii")
-    width = len(head) + len(str(first))
-    sequences = np.arange(first, last + 1, dtype="i8")
-    quads = _quads()
-    rows = np.empty((producer.count, len(head) + _DIGITS), "u1")
-    rows[:, : len(head)] = np.frombuffer(head, "u1")
-    for place, divisor in enumerate((_QUAD * _QUAD, _QUAD, 1)):
-        at = len(head) + place * 4
-        rows[:, at : at + 4] = quads[sequences // divisor % _QUAD]
-    kept = np.concatenate(
-        (np.arange(len(head)), np.arange(len(head) + _DIGITS - len(str(first)), rows.shape[1]))
-    )
-    data = np.ascontiguousarray(rows[:, kept])
-    offsets = np.arange(producer.count + 1, dtype="i4") * np.int32(width)
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+        return pc.binary_join_element_wise(prefix, pc.cast(pa.array(sequences), pa.string()), "")
+    width = len(prefix) + digits
+    high_bytes = width - _LOW_DIGITS
+    rows = np.empty(producer.count, [("high", f"V{high_bytes}"), ("low", f"V{_LOW_DIGITS}")])
+    begin = first
+    while begin < end:
+        thousands, low = divmod(begin, _LOW)
+        stop = min(end, begin + _LOW - low)
+        high = f"{prefix}{thousands or ''}".encode("ascii")
+        piece = rows[begin - first : stop - first]
+        piece["high"] = np.void(high)
+        piece["low"] = _low_digits()[low : low + stop - begin]
+        begin = stop
+    offsets = np.arange(0, (producer.count + 1) * width, width, dtype="i4")
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(rows.view("u1"))]
     return pa.Array.from_buffers(pa.string(), producer.count, buffers)
 
 
@@ -54,8 +54,7 @@ def id_prefix(producer: Producer) -> str:
 
 
 @lru_cache(1)
-def _quads() -> Any:
-    """The digits of every number below 10,000."""
-    numbers = np.arange(_QUAD)
-    digits = [numbers // 1000, numbers // 100 % 10, numbers // 10 % 10, numbers % 10]
-    return (np.stack(digits, axis=1) + ord("0")).astype("u1")
+def _low_digits() -> Any:
+    """The last four digits of every number."""
+    text = "".join(f"{number:04}" for number in range(_LOW))
+    return np.frombuffer(text.encode("ascii"), f"V{_LOW_DIGITS}")

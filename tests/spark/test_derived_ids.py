@@ -18,7 +18,8 @@ def check(first: int, count: int, producer_id: int = 7) -> None:
 
 
 @pytest.mark.parametrize(
-    "first", [0, 9, 10, 95, 99_990, 123_456, 10_000_000, 999_999_995, SEQUENCE_MAX - 5]
+    "first",
+    [0, 9, 10, 95, 1_000, 19_990, 99_990, 123_456, 10_000_000, 999_999_995, SEQUENCE_MAX - 5],
 )
 def test_every_number_of_digits_and_the_wrap_are_right(first: int) -> None:
     check(first, 20)
