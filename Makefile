@@ -28,7 +28,7 @@ status: runtime ## Show what runs, is connected, spooled and denied
 	@$(SIDEGATE) status $(ARGS)
 
 reset: down ## Stop it and delete its data; configurations and keys stay
-	@rm -rf .sidegate/data .sidegate/run
+	@rm -rf .sidegate/data .sidegate/run .sidegate/core.pub
 	@echo "The data is gone."
 
 test: dev ## Run the whole test suite

@@ -48,6 +48,11 @@ def test_both_spellings_of_the_older_design_reach_the_command() -> None:
     assert "publish 't' -" in make("-n", "producer", "topic=t").stdout
 
 
+def test_reset_also_forgets_the_name_of_the_log_that_is_gone() -> None:
+    """`core.pub` names its log: left there, the next start would warn of a log that was lost."""
+    assert "rm -rf .sidegate/data .sidegate/run .sidegate/core.pub" in make("-n", "reset").stdout
+
+
 def test_check_runs_every_tool_and_the_tests() -> None:
     commands = make("-n", "check").stdout
     for tool in ("ruff format --check", "ruff check", "mypy", "lint-imports", "pytest"):
