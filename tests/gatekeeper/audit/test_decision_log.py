@@ -101,8 +101,10 @@ async def test_a_flood_of_denials_is_summarised_with_its_count(
     summaries: list[Any] = []
 
     def all_there() -> bool:
-        summaries[:] = [r for r in mesh.core.records() if r["kind"] == "denials"]
-        return sum(r["count"] for r in summaries) == 17
+        records = mesh.core.records()
+        summaries[:] = [r for r in records if r["kind"] == "denials"]
+        singles = sum(r["kind"] == "decision" for r in records)
+        return singles == 4 and sum(r["count"] for r in summaries) == 17
 
     await wait_until(all_there)
     records = mesh.core.records()
