@@ -181,7 +181,7 @@ def test_only_the_offsets_that_are_asked_for_are_looked_at():
 
 def test_the_library_is_loaded_when_the_first_filter_is_made():
     code = (
-        "import sys, sidecar.filter as f\n"
+        "import sys, sidecar.delivery.filter as f\n"
         "assert 'cel_expr_python' not in sys.modules\n"
         "f.Filter('true')\n"
         "assert 'cel_expr_python' in sys.modules\n"
