@@ -95,9 +95,11 @@ def _port(
 
 def _obstacle(port: int, used: Mapping[int | None, str]) -> str | None:
     """Why a sidecar can't have this port for HTTP and the next for TCP."""
-    for one in (port, port + 1):
+    pair = (port, port + 1)
+    for one in pair:
         if one in used:
             return f"port {one} is for {used[one]}"
+    for one in pair:
         if not is_free(Address(LOOPBACK, one)):
             return f"port {one} is taken by another program"
     return None
