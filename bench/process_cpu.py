@@ -30,3 +30,12 @@ def cpu_seconds(pid: int) -> float | None:
         total += times.get(each, 0.0)
         waiting += parents.get(each, [])
     return total
+
+
+def own_cpu_seconds(pid: int) -> float | None:
+    """User and system time of the process alone; None where it can't be had."""
+    stat = Path(f"/proc/{pid}/stat")
+    if not stat.exists():
+        return None
+    fields = stat.read_text().rsplit(")", 1)[1].split()
+    return sum(map(int, fields[11:13])) / _TICKS

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.audit_log import gatekeeper_key, write_log
-from bench.process_cpu import cpu_seconds
+from bench.process_cpu import cpu_seconds, own_cpu_seconds
 from bench.runner import RESULTS
 from spark.report.gather import gather
 from spark.report.inputs import Inputs
@@ -27,6 +27,8 @@ NARROW_AT_LEAST = 0.7
 VERIFIED_PER_S_AT_LEAST = 2_000_000
 LINEAR_AT_MOST = 1.25
 REPORT_S_MAX = 120.0
+WARM_ROUNDS = 3
+"""Java still compiles in the first rounds, which are not counted: the bars are for a warm one."""
 NARROW = "topic,principal,size,append_time"
 
 
@@ -82,9 +84,10 @@ def scans(session: Any, log: Path, arguments: argparse.Namespace) -> dict[str, f
         "parquet, four columns": session.read.parquet(parquet).select(*names),
         "verify": log_frame(rows="batches", columns="leaf,damage"),
     }
-    seconds = take_turns(session, frames, arguments.rounds)
+    seconds, in_java = take_turns(session, frames, arguments.rounds)
     records = arguments.records
     medians = {f"{name} s": statistics.median(each) for name, each in seconds.items()}
+    medians |= {f"{name}, Java's s": statistics.median(each) for name, each in in_java.items()}
 
     def ratio(ours: str, theirs: str) -> float:
         pairs = zip(seconds[theirs], seconds[ours], strict=True)
@@ -104,23 +107,32 @@ def scans(session: Any, log: Path, arguments: argparse.Namespace) -> dict[str, f
     }
 
 
-def take_turns(session: Any, frames: dict[str, Any], rounds: int) -> dict[str, list[float]]:
-    """Every frame once a round, the first round not counted: Java is cold in it.
+def take_turns(
+    session: Any, frames: dict[str, Any], rounds: int
+) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
+    """Every frame once a round: seconds of all processes, and those of them that are Java's.
 
     Processor seconds where they can be had: on a shared machine wall time measures the others too.
     """
     java = session.sparkContext._gateway.proc.pid
     seconds: dict[str, list[float]] = {name: [] for name in frames}
-    for number in range(rounds + 1):
+    in_java: dict[str, list[float]] = {name: [] for name in frames}
+    for number in range(WARM_ROUNDS + rounds):
         for name, frame in frames.items():
-            before = cpu_seconds(java)
+            before, own_before = cpu_seconds(java), own_cpu_seconds(java)
             wall = consume(frame)
-            after = cpu_seconds(java)
+            after, own_after = cpu_seconds(java), own_cpu_seconds(java)
             took = wall if before is None or after is None else after - before
-            if number:
+            own = 0.0 if own_before is None or own_after is None else own_after - own_before
+            if number >= WARM_ROUNDS:
                 seconds[name].append(took)
-            print(f"round {number}: {name}: {took:.2f} s of processor, {wall:.2f} s", flush=True)
-    return seconds
+                in_java[name].append(own)
+            print(
+                f"round {number}: {name}: {took:.2f} s of processor, {own:.2f} of them Java's,"
+                f" {wall:.2f} s",
+                flush=True,
+            )
+    return seconds, in_java
 
 
 def consume(frame: Any) -> float:
