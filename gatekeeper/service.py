@@ -3,7 +3,6 @@
 The only module that knows every other one. `build` is what `sidegate gatekeeper` runs.
 """
 
-import gc
 import hashlib
 import resource
 import time
@@ -370,11 +369,7 @@ class Gatekeeper:
 def build(config: GatekeeperConfig) -> Service:
     """The service that `sidegate gatekeeper` runs. Call it inside the event loop."""
     allow_open_files()
-    service = Gatekeeper(config).service()
-    # What is loaded now stays: the collector need not look at it again and again.
-    gc.collect()
-    gc.freeze()
-    return service
+    return Gatekeeper(config).service()
 
 
 def allow_open_files(wanted: int = OPEN_FILES_WANTED) -> None:

@@ -406,3 +406,24 @@ def test_a_process_runs_on_uvloop(process: Start) -> None:
     one.until("uvloop")
     one.send(signal.SIGTERM)
     assert one.end() == 0
+
+
+def test_a_service_looks_for_cycles_seldom_and_only_among_what_is_new() -> None:
+    code = (
+        "import gc, asyncio\n"
+        "from hosting.lifecycle import NEW_OBJECTS_MAX, Service, run_service\n"
+        "class Look:\n"
+        "    name = 'look'\n"
+        "    async def start(self):\n"
+        "        print(gc.get_threshold()[0] == NEW_OBJECTS_MAX, gc.get_freeze_count() > 1000)\n"
+        "        service.ask_to_stop()\n"
+        "    async def drain(self): pass\n"
+        "    async def stop(self): pass\n"
+        "def make():\n"
+        "    global service\n"
+        "    service = Service('x', components=[Look()])\n"
+        "    return service\n"
+        "raise SystemExit(run_service(make))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "True True\n"), done.stderr
