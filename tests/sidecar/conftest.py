@@ -996,6 +996,10 @@ class Running:
         while not what():  # noqa: ASYNC110 - the state belongs to the sidecar
             await asyncio.sleep(0.005)
 
+    async def answered(self, topic: str, partition: int = 0) -> None:
+        """Wait until the gatekeeper has answered for each message that was published there."""
+        await self.until(lambda: self.assembly.publisher.lanes[topic, partition].empty)
+
     async def connected(self) -> None:
         await self.until(lambda: bool(self.assembly.uplink.connected))
 

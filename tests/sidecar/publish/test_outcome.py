@@ -61,7 +61,7 @@ class Stage:
     async def denied(self, ack):
         sidecar = await self.mesh.sidecar()
         answer = await sidecar.publish({"topic": "forbidden.x", "message": 1}, ack=ack.value)
-        await sidecar.until(lambda: sidecar.assembly.publisher.lanes["forbidden.x", 0].empty)
+        await sidecar.answered("forbidden.x")
         status = (await sidecar.get("/status"))[1]
         assert status["rejects"]["messages"] == (1 if ack.detached else 0)
         return answer
@@ -70,7 +70,7 @@ class Stage:
         sidecar = await self.mesh.sidecar()
         self.mesh.gatekeeper.failures += ["over_quota"]
         answer = await self._one(sidecar, ack)
-        await sidecar.until(lambda: sidecar.assembly.publisher.lanes["t", 0].empty)
+        await sidecar.answered("t")
         assert self.mesh.log.values("t") == ([b'"m"'] if ack.detached else [])
         return answer
 

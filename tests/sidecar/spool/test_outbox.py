@@ -158,7 +158,7 @@ async def test_rejects_are_retried_and_dropped_over_http(mesh):
     mesh.gatekeeper.failures += ["denied"]
     document = {"topic": "t", "message": {"a": 1}, "key": "k", "headers": {"h": "v"}}
     assert (await sidecar.publish(document, ack="sidecar"))[0] == 202
-    await sidecar.until(lambda: sidecar.assembly.publisher.lanes["t", 0].empty)
+    await sidecar.answered("t")
     (reject,) = (await sidecar.get("/rejects"))[1]["rejects"]
     url = f"{sidecar.base}/rejects/{reject['id']}"
     async with sidecar.client.post(f"{url}/retry") as response:

@@ -17,7 +17,7 @@ async def refuse_after_202(mesh, sidecar, *documents, answer_lost=False):
     mesh.gatekeeper.failures += ["drop", "denied"] if answer_lost else ["denied"]
     await mesh.gatekeeper.listening.start()
     await sidecar.connected()
-    await sidecar.until(lambda: sidecar.assembly.publisher.lanes["t", 0].empty)
+    await sidecar.answered("t")
     rejects = (await sidecar.get("/rejects"))[1]["rejects"]
     assert sum(each["messages"] for each in rejects) == len(documents)
     return rejects
@@ -122,7 +122,7 @@ async def test_more_than_go_together_keep_their_order(mesh, count):
     url = f"{sidecar.base}/publish/t/lines?ack=none"
     async with sidecar.client.post(url, data=body) as response:
         assert response.status == 202
-    await sidecar.until(lambda: sidecar.assembly.publisher.lanes["t", 0].empty)
+    await sidecar.answered("t")
     assert (await retry(sidecar))["retried"] == count
     assert mesh.log.values("t")[1:] == [b"%d" % number for number in range(count)]
 
@@ -136,7 +136,7 @@ async def test_what_may_still_arrive_is_retried_later(mesh):
     mesh.gatekeeper.failures += ["lose", "denied"]
     await mesh.gatekeeper.listening.start()
     await sidecar.connected()
-    await sidecar.until(lambda: sidecar.assembly.publisher.lanes["t", 0].empty)
+    await sidecar.answered("t")
     done = await retry(sidecar)
     assert (done["retried"], done["refused"][0]["code"]) == (0, "in_doubt")
     assert "may still reach the log" in done["refused"][0]["detail"]
@@ -152,6 +152,7 @@ async def test_none_overtakes_an_older_one_of_its_partition_that_stays(mesh):
     for topic, message in (("t", 1), ("t", 2), ("u", 3)):
         mesh.gatekeeper.failures += ["denied"]
         await sidecar.publish({"topic": topic, "message": message}, ack="sidecar")
+        await sidecar.answered(topic)
     mesh.gatekeeper.failures += ["denied"]
     done = await retry(sidecar)
     assert done["retried"] == 1
