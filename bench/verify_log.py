@@ -90,7 +90,7 @@ def write_log(folder: Path, batches: int) -> tuple[Keys, list[tuple[bytes, bytes
                 leaves.append(leaf_hash(stamped))
                 file.write(stamped + frame[len(envelope) :])
     _write_tree(folder, leaves, core, core_key, gate, gate_key)
-    return Keys(core_key, (gate_key,)), signed
+    return Keys((core_key,), (gate_key,)), signed
 
 
 def _write_tree(

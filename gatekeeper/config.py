@@ -57,7 +57,8 @@ class CoreConfig:
     unix: Path | None = None
     spiffe_id: str | None = None
     public_key: Path | None = None
-    """The core's vkey, which signs its checkpoints. Without it this gatekeeper is no witness."""
+    """The core's vkey, which signs its checkpoints; two while it is renewed, a line each. Without
+    it this gatekeeper is no witness."""
     connect_timeout: Seconds = 5.0
     answer_timeout: Seconds = 30.0
     """Longest wait for an answer: a core that syncs a slow disk needs seconds, never a minute."""

@@ -42,12 +42,16 @@ def own_checkpoints(log: Path) -> list[Path]:
     return [*series, *([newest] if newest.is_file() else [])]
 
 
-def read_key(path: Path) -> VerifierKey:
-    """The public key in a file of one line, as `core.pub` is."""
+def read_keys(path: Path) -> tuple[VerifierKey, ...]:
+    """The public keys in a file, one a line; `core.pub` has one, until the key is renewed."""
     try:
-        return parse_vkey(path.read_text(encoding="utf-8").strip())
+        lines = path.read_text(encoding="utf-8").splitlines()
+        keys = tuple(parse_vkey(line.strip()) for line in lines if line.strip())
     except (OSError, UnicodeDecodeError, FormatError) as error:
         raise BadKey(f"{path}: {error}") from error
+    if not keys:
+        raise BadKey(f"{path} holds no key; a public key is one line")
+    return keys
 
 
 def read_checkpoint(

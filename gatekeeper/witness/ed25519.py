@@ -22,10 +22,11 @@ def verify(public: bytes, message: bytes, signature: bytes) -> bool:
     return True
 
 
-def load_core_key(path: Path) -> VerifierKey:
-    """The core's public key from a file with one vkey line, or StartError."""
+def load_core_keys(path: Path) -> tuple[VerifierKey, ...]:
+    """The core's public keys from a file of vkey lines, or StartError. There is one, and two while
+    the core's key is renewed: what is remembered is under the old one."""
     try:
-        line = path.read_text(encoding="utf-8").strip()
+        lines = path.read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "is not text"
         raise StartError(
@@ -33,9 +34,13 @@ def load_core_key(path: Path) -> VerifierKey:
             "with `sidegate public-key core --config core.yaml` and bring it here"
         ) from error
     try:
-        key = parse_vkey(line)
+        keys = tuple(parse_vkey(line.strip()) for line in lines if line.strip())
     except FormatError as error:
         raise StartError(f"core.public_key: {path.name}: {error}") from error
-    if key.type is not SignatureType.ED25519:
+    if any(key.type is not SignatureType.ED25519 for key in keys):
         raise StartError(f"core.public_key: {path.name} is a witness's key, not a core's")
-    return key
+    if len({key.name for key in keys}) != 1:
+        raise StartError(
+            f"core.public_key: {path.name} must hold a key of one log, on a line by itself"
+        )
+    return keys

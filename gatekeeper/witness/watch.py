@@ -10,7 +10,7 @@ from gatekeeper.config import GatekeeperConfig
 from gatekeeper.core.upstream import CoreClient
 from gatekeeper.metrics import GateMetrics
 from gatekeeper.provenance import Sealer
-from gatekeeper.witness.ed25519 import load_core_key
+from gatekeeper.witness.ed25519 import load_core_keys
 from gatekeeper.witness.witness import Witness
 from gatekeeper.witness.witness_memory import WitnessMemory
 from gatekeeper.witness.witness_verdict import COSIGNED, Verdict
@@ -32,7 +32,7 @@ class Watch:
             self.witness = Witness(
                 core,
                 WitnessMemory(config.data),
-                core_key=load_core_key(config.core.public_key),
+                core_keys=load_core_keys(config.core.public_key),
                 own_key=sealer.witness_key,
                 sign=sealer.cosign,
                 config=config.witness,

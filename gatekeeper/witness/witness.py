@@ -8,7 +8,7 @@ is `witness_verdict.py`'s table; this is the shell that asks, stores, signs and 
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import orjson
@@ -64,7 +64,7 @@ class Witness:
         core: CoreClient,
         memory: WitnessMemory,
         *,
-        core_key: VerifierKey,
+        core_keys: Sequence[VerifierKey],
         own_key: VerifierKey,
         sign: Sign,
         config: WitnessConfig,
@@ -72,7 +72,8 @@ class Witness:
     ) -> None:
         self._core = core
         self._memory = memory
-        self._core_key = core_key
+        self._core_keys = core_keys
+        self._origin = core_keys[0].name
         self._own_key = own_key
         self._sign = sign
         self._config = config
@@ -186,7 +187,7 @@ class Witness:
         return conclude(
             facts_of(
                 shown,
-                origin=self._core_key.name,
+                origin=self._origin,
                 signed=signed,
                 remembered=self._remembered.head,
                 lost=self._remembered.lost is not None,
@@ -251,20 +252,14 @@ class Witness:
         if found.note is None or found.head is None:
             return found
         signed, _own = self._signatures(parse_note(found.note))
-        if signed or found.head.origin != self._core_key.name:
+        if signed or found.head.origin != self._origin:
             return found
         reason = "checkpoint: the core's known key has not signed what is in the file"
         return Remembered(lost=reason, alarm=found.alarm)
 
     def _signatures(self, note: Note) -> tuple[bool, bool]:
         """Whether the core has signed a note, and whether this gatekeeper has."""
-        found = []
-        for key in (self._core_key, self._own_key):
-            try:
-                found.append(bool(verified_signatures(note, [key], verify)))
-            except BadSignature:
-                found.append(False)
-        return found[0], found[1]
+        return any(_signed(note, key) for key in self._core_keys), _signed(note, self._own_key)
 
     async def _shown(self) -> Note:
         answer = await self._core.ask("GET", "/v1/checkpoint", self._behalf)
@@ -295,3 +290,10 @@ class Witness:
         if not 200 <= answer.status < 300:
             raise Unproven(f"the core answered {answer.status} to a cosignature")
         self.cosigned += 1
+
+
+def _signed(note: Note, key: VerifierKey) -> bool:
+    try:
+        return bool(verified_signatures(note, [key], verify))
+    except BadSignature:
+        return False

@@ -25,9 +25,12 @@ DIFFERING_MAX = 100
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The public keys that a check goes by. Without them it can say less."""
+    """The public keys that a check goes by. Without them it can say less.
 
-    core: VerifierKey | None = None
+    A core that has renewed its key has several under one name, and each checkpoint is under one.
+    """
+
+    cores: tuple[VerifierKey, ...] = ()
     gatekeepers: tuple[VerifierKey, ...] = ()
 
 
@@ -55,13 +58,12 @@ class LogTree:
         self._origin = None if log_id is None else log_origin(log_id)
         self._files = TreeFiles(folder, root)
         self._given = [claim for claim in given if claim.head.origin == self._origin]
-        core = keys.core
-        self._expected = core is not None and core.name == self._origin
+        self._cores = [core for core in keys.cores if core.name == self._origin]
 
     @property
     def has_senders(self) -> bool:
         """Whether this log's batches carry provenance: the log that has a tree is the main one."""
-        return self._files.exists or self._expected or bool(self._given)
+        return self._files.exists or bool(self._cores) or bool(self._given)
 
     def check(self, summaries: Iterable[SegmentSummary]) -> TreeReport | None:
         """Recompute the tree and compare; None for a log that has none, such as control state."""
@@ -85,14 +87,13 @@ class LogTree:
 
     def _sound_claims(self, report: TreeReport) -> list[Claim]:
         claims = []
-        core = self._keys.core if self._expected else None
         for claim in (*self._files.claims, *self._given):
             if claim.head.origin != self._origin:
                 text = f"checkpoint is of the log {claim.head.origin}, not of {self._origin}"
                 report.findings.append(Finding("checkpoint", claim.name, None, text))
                 continue
             claims.append(claim)
-            report.findings += signature_findings(claim, core, self._keys.gatekeepers)
+            report.findings += signature_findings(claim, self._cores, self._keys.gatekeepers)
         return claims
 
     def _missing(self) -> list[Finding]:

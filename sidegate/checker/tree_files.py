@@ -5,7 +5,7 @@ Checkpoints may also come from elsewhere, from a witness's disk for instance.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -73,20 +73,20 @@ def read_claim(path: Path, name: str) -> Claim:
 
 
 def signature_findings(
-    claim: Claim, core: VerifierKey | None, witnesses: Iterable[VerifierKey]
+    claim: Claim, cores: Collection[VerifierKey], witnesses: Iterable[VerifierKey]
 ) -> Iterator[Finding]:
-    """What is wrong with a checkpoint's signatures, by the keys that are known."""
-    keys = [*([core] if core is not None else []), *witnesses]
+    """What is wrong with a checkpoint's signatures, by the keys that are known. `cores` are the
+    keys that the core has had, one after the other: one of them must have signed."""
     found: set[VerifierKey] = set()
-    for key in keys:
+    for key in (*cores, *witnesses):
         try:
             found.update(each.key for each in verified_signatures(claim.note, [key], verify))
         except BadSignature as error:
             text = f"checkpoint of {claim.head.size} leaves: {error}"
             yield Finding("checkpoint_signature", claim.name, None, text)
             found.add(key)
-    if core is not None and core not in found:
-        text = f"checkpoint of {claim.head.size} leaves: the core {core.name} has not signed it"
+    if cores and found.isdisjoint(cores):
+        text = f"checkpoint of {claim.head.size} leaves: no given key of the core has signed it"
         yield Finding("checkpoint_signature", claim.name, None, text)
 
 

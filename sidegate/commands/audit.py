@@ -67,7 +67,9 @@ _file = click.Path(path_type=Path, dir_okay=False, exists=True)
 @click.option("--since", type=Since(), help="Only what was appended since: a time, or 30d, 24h.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder to write to.  [STATE/audit]")
 @click.option("--checkpoint", multiple=True, type=_file, help="A checkpoint from elsewhere.")
-@click.option("--core-key", type=_file, help="The core's public key.  [STATE/core.pub]")
+@click.option(
+    "--core-key", multiple=True, type=_file, help="The core's public key.  [STATE/core.pub]"
+)
 @click.option("--gatekeeper-key", multiple=True, type=_file, help="A gatekeeper's public key.")
 @click.option("--policy", type=_file, help="The policy to look for unused grants in.")
 @click.option("--window", type=click.IntRange(1), default=30, show_default=True, help="Days.")
@@ -196,7 +198,7 @@ def _make(path: Path, target: Path, scratch: Path, steps: Any, chosen: dict[str,
         path,
         since=chosen["since"],
         checkpoints=chosen["checkpoint"],
-        core_key=chosen["core_key"],
+        core_keys=chosen["core_key"],
         gatekeeper_keys=chosen["gatekeeper_key"],
         policy=chosen["policy"],
         previous=target / DOCUMENT,

@@ -40,9 +40,10 @@ _path = click.argument(
 @click.option("--jobs", type=click.IntRange(1), help="Processes to use.  [default: all cores]")
 @click.option(
     "--key",
-    "core",
+    "cores",
     type=click.Path(path_type=Path),
-    help="The core's public key.  [default: core.pub in PATH]",
+    multiple=True,
+    help="The core's public key; several times where it was renewed.  [default: core.pub in PATH]",
 )
 @click.option(
     "--witness",
@@ -63,7 +64,7 @@ _path = click.argument(
 def verify(
     path: Path,
     jobs: int | None,
-    core: Path | None,
+    cores: tuple[Path, ...],
     witnesses: tuple[Path, ...],
     notes: tuple[Path, ...],
     *,
@@ -86,7 +87,7 @@ def verify(
 
     try:
         folders = find_logs(path)
-        keys, checkpoints = _keys(path, core, witnesses), _checkpoints(path, notes)
+        keys, checkpoints = _keys(path, cores, witnesses), _checkpoints(path, notes)
         size = sum(segment.stat().st_size for folder in folders for segment in segments_of(folder))
         with click.progressbar(
             length=size, label="Checking", file=sys.stderr, hidden=not sys.stderr.isatty()
@@ -114,22 +115,21 @@ def verify(
     sys.exit(FINDINGS if any(report.findings for report in reports) else SOUND)
 
 
-def _keys(path: Path, core: Path | None, witnesses: tuple[Path, ...]) -> "Keys":
+def _keys(path: Path, cores: tuple[Path, ...], witnesses: tuple[Path, ...]) -> "Keys":
     """The keys that were named, else those of a state folder, else none."""
     from log_format.note import SignatureType
     from sidegate.checker.log_tree import Keys
     from sidegate.public_keys import KeyProblem, read_keys
 
-    core = core or _there(path / "core.pub")
+    cores = cores or tuple(filter(None, [_there(path / "core.pub")]))
     gates = witnesses or tuple(filter(None, [_there(path / "gatekeeper.pub")]))
     try:
-        cores = read_keys(core, SignatureType.ED25519) if core is not None else []
-        keys = [key for gate in gates for key in read_keys(gate, SignatureType.COSIGNATURE_V1)]
+        return Keys(
+            tuple(key for core in cores for key in read_keys(core, SignatureType.ED25519)),
+            tuple(key for gate in gates for key in read_keys(gate, SignatureType.COSIGNATURE_V1)),
+        )
     except KeyProblem as error:
         raise CouldNotRun(str(error)) from error
-    if len(cores) > 1:
-        raise CouldNotRun(f"{core} holds {len(cores)} keys; a log has one core")
-    return Keys(cores[0] if cores else None, tuple(keys))
 
 
 def _checkpoints(path: Path, notes: tuple[Path, ...]) -> list["Claim"]:

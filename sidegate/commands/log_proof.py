@@ -14,7 +14,7 @@ from sidegate.commands.options import CouldNotRun
 
 if TYPE_CHECKING:
     from log_format.note import VerifierKey
-    from log_format.proof import Proven
+    from log_format.proof import Proof, Proven
     from sidegate.checker.proving import Located
     from sidegate.checker.tree_files import Claim
 
@@ -125,7 +125,12 @@ def _witnesses(root: Path) -> list[VerifierKey]:
 @click.command("check-proof")
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
 @click.option(
-    "--key", "core", type=click.Path(path_type=Path), required=True, help="The core's public key."
+    "--key",
+    "cores",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    required=True,
+    help="The core's public key; several times where it was renewed.",
 )
 @click.option(
     "--witness",
@@ -139,7 +144,7 @@ def _witnesses(root: Path) -> list[VerifierKey]:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def check_proof(
     file: Path,
-    core: Path,
+    cores: tuple[Path, ...],
     witnesses: tuple[Path, ...],
     *,
     no_witness: bool,
@@ -159,7 +164,7 @@ def check_proof(
     if bool(witnesses) == no_witness:
         raise click.UsageError("give --witness with a gatekeeper's public key, or --no-witness")
     try:
-        cores = read_keys(core, SignatureType.ED25519)
+        owned = [key for path in cores for key in read_keys(path, SignatureType.ED25519)]
         keys = [key for path in witnesses for key in read_keys(path, SignatureType.COSIGNATURE_V1)]
         with click.open_file(str(file), "rb") as opened:
             text = opened.read(PROOF_BYTES_MAX + 1)
@@ -167,10 +172,10 @@ def check_proof(
         raise CouldNotRun(str(error)) from error
     except OSError as error:
         raise CouldNotRun(f"{file}: {error.strerror}") from error
-    if len(cores) != 1:
-        raise CouldNotRun(f"{core} holds {len(cores)} keys; a log has one core")
     try:
-        proven = check(read_proof(text), cores[0], keys, verify, ignore_unknown=ignore_unknown)
+        proof = read_proof(text)
+        core = _signer(proof, owned)
+        proven = check(proof, core, keys, verify, ignore_unknown=ignore_unknown)
     except NotProven as error:
         if as_json:
             click.echo(json.dumps({"proven": False, "reason": str(error)}))
@@ -181,6 +186,19 @@ def check_proof(
     told = _told(proven)
     click.echo(json.dumps(told) if as_json else _readable(told))
     sys.exit(PROVEN)
+
+
+def _signer(proof: Proof, cores: list[VerifierKey]) -> VerifierKey:
+    """Of the keys that the core has had, the one that the checkpoint says it is under; whether it
+    is remains to be checked."""
+    from log_format.errors import FormatError
+    from log_format.note import parse_note
+
+    try:
+        lines = parse_note(proof.checkpoint).signatures
+    except FormatError:
+        return cores[0]
+    return next((key for key in cores if any(line.is_by(key) for line in lines)), cores[0])
 
 
 def _told(proven: Proven) -> dict[str, Any]:

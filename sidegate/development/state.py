@@ -101,6 +101,7 @@ class State:
     def write_public_keys(self) -> bool:
         """Write the public keys that check the log, once the core has made one.
 
+        A key that was renewed is written behind the old ones, which what it signed is checked by.
         False where `core.pub` was another log's before: its data was taken away.
         """
         gate, core = _mapping(self.config("gatekeeper")), _mapping(self.config("core"))
@@ -113,11 +114,12 @@ class State:
 
     def _write_public(self, name: str, key: VerifierKey) -> bool:
         file = self.root / name
-        line = f"{key}\n"
-        before = file.read_text() if file.exists() else line
-        if not file.exists() or before != line:
-            write_private(file, line.encode())
-        return before == line
+        before = file.read_text().splitlines() if file.exists() else []
+        kept = [line for line in before if line.startswith(f"{key.name}+")]
+        lines = kept if str(key) in kept else [*kept, str(key)]
+        if lines != before:
+            write_private(file, "".join(f"{line}\n" for line in lines).encode())
+        return kept == before
 
     def make_certificates(
         self, now: datetime, leaves: Iterable[Leaf] = documents.LEAVES

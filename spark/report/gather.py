@@ -83,7 +83,7 @@ def gather(
     scope = Scope(
         since=inputs.since,
         checkpoints_from_elsewhere=len(inputs.checkpoints),
-        core_key=inputs.core_key is not None,
+        core_key=bool(inputs.core_keys),
         earlier_report=any(each.source == PREVIOUS for each in stated),
         gatekeepers_without_key=gatekeepers,
         unsynced_batches=rows.unsynced,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from log_format.note import VerifierKey
-from spark.checkpoints import read_key
+from spark.checkpoints import read_keys
 from spark.grants import Policy, read_policy
 from spark.log_folder import LOG_IN_STATE, log_folder
 
@@ -19,7 +19,7 @@ class Inputs:
     log: Path
     since: str | None = None
     checkpoints: tuple[Path, ...] = ()
-    core_key: VerifierKey | None = None
+    core_keys: tuple[VerifierKey, ...] = ()
     gatekeeper_keys: tuple[VerifierKey, ...] = ()
     policy: Policy | None = None
     policy_name: str = "policy.yaml"
@@ -33,7 +33,7 @@ def find_inputs(
     *,
     since: str | None = None,
     checkpoints: tuple[Path, ...] = (),
-    core_key: Path | None = None,
+    core_keys: tuple[Path, ...] = (),
     gatekeeper_keys: tuple[Path, ...] = (),
     policy: Path | None = None,
     previous: Path | None = None,
@@ -48,7 +48,7 @@ def find_inputs(
     if state is not None:
         witness = state / WITNESS
         checkpoints = checkpoints or _existing(witness / "checkpoint")
-        core_key = core_key or next(iter(_existing(state / "core.pub")), None)
+        core_keys = core_keys or _existing(state / "core.pub")
         gatekeeper_keys = gatekeeper_keys or _existing(state / "gatekeeper.pub")
         policy = policy or next(iter(_existing(state / "policy.yaml")), None)
     alarms = tuple(alarm for each in checkpoints for alarm in _existing(each.parent / "alarm"))
@@ -56,8 +56,8 @@ def find_inputs(
         log=log,
         since=since,
         checkpoints=checkpoints,
-        core_key=None if core_key is None else read_key(core_key),
-        gatekeeper_keys=tuple(read_key(each) for each in gatekeeper_keys),
+        core_keys=tuple(key for each in core_keys for key in read_keys(each)),
+        gatekeeper_keys=tuple(key for each in gatekeeper_keys for key in read_keys(each)),
         policy=None if policy is None else read_policy(policy.read_bytes()),
         policy_name="policy.yaml" if policy is None else policy.name,
         alarms=alarms,

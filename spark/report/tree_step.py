@@ -28,12 +28,13 @@ def check_tree(
 
     Returns what was compared, and the tree as the report tells of it.
     """
-    keys = [key for key in (inputs.core_key, *inputs.gatekeeper_keys) if key is not None]
+    keys = [*inputs.core_keys, *inputs.gatekeeper_keys]
     sources = [
         *((path, f"the log's own checkpoint {path.name}") for path in own_checkpoints(inputs.log)),
         *((path, f"the checkpoint in {path.name} from elsewhere") for path in inputs.checkpoints),
     ]
-    signed_by = None if inputs.core_key is None else inputs.core_key.name
+    # A core that has renewed its key has several under one name.
+    signed_by = inputs.core_keys[0].name if inputs.core_keys else None
     stated: list[Stated] = []
     for each in read_all(sources, origin=log_origin(log_id), keys=keys, signed_by=signed_by):
         if isinstance(each, Wrong):

@@ -99,7 +99,7 @@ class SignedLog:
 
     @property
     def keys(self) -> Keys:
-        return Keys(self.core_key, (self.witness_key,))
+        return Keys((self.core_key,), (self.witness_key,))
 
     def make_frames(self) -> list[bytes]:
         return [batch.frame(leaf, self.gatekeeper) for leaf, batch in enumerate(self.batches)]

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from log_format.checkpoint_note import log_origin
 from log_format.note import SignatureType, VerifierKey
 from log_format.tree import root_of
-from spark.checkpoints import BadKey, Wrong, own_checkpoints, read_checkpoint, read_key
+from spark.checkpoints import BadKey, Wrong, own_checkpoints, read_checkpoint, read_keys
 from spark.checks.tree import Stated
 
 
@@ -76,7 +76,10 @@ def test_the_logs_own_checkpoints_are_the_series_and_the_newest(log: Any) -> Non
 def test_a_key_is_read_from_its_line(log: Any, tmp_path: Path) -> None:
     path = tmp_path / "core.pub"
     path.write_text(f"{log.core_vkey}\n")
-    assert read_key(path) == log.core_vkey
-    path.write_text("nonsense")
-    with pytest.raises(BadKey, match=r"core\.pub"):
-        read_key(path)
+    assert read_keys(path) == (log.core_vkey,)
+    path.write_text(f"{log.core_vkey}\n\n{log.gatekeeper_vkey}\n")
+    assert [str(key) for key in read_keys(path)] == [str(log.core_vkey), log.gatekeeper_vkey]
+    for text in ("nonsense", "\n"):
+        path.write_text(text)
+        with pytest.raises(BadKey, match=r"core\.pub"):
+            read_keys(path)

@@ -35,7 +35,7 @@ def another(mesh: Any, tree: Any, **changed: Any) -> Witness:
     """A witness with the same memory and keys, as after a restart; it asks when it is told to."""
     sealer = mesh.gatekeeper.sealer
     given = {
-        "core_key": tree.key,
+        "core_keys": [tree.key],
         "own_key": sealer.witness_key,
         "sign": sealer.cosign,
         "config": WitnessConfig(interval=60.0),
@@ -92,6 +92,23 @@ async def test_a_checkpoint_that_has_our_cosignature_is_not_cosigned_again(
     tree.cosigned.clear()
     assert await witness.look() is Verdict.SAME
     assert len(tree.cosigned) == 1
+
+
+async def test_a_core_that_renews_its_key_is_followed_where_both_keys_are_known(
+    watched: Any, tree: Any
+) -> None:
+    await watched.gatekeeper.watch.stop()
+    old = tree.key
+    tree.private = type(tree)().private
+    # The core shows what it signed last until there is more to sign.
+    witness = await begun(another(watched, tree, core_keys=[old, tree.key]))
+    assert witness.alarm is None
+    tree.grow(1)
+    assert await witness.look() is Verdict.EXTENDS
+    # What is remembered is under the new key now, and the old one can go.
+    witness = await begun(another(watched, tree))
+    assert await witness.look() is Verdict.SAME
+    assert witness.alarm is None
 
 
 def shrink(tree: Any) -> None:

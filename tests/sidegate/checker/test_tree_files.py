@@ -80,12 +80,14 @@ def test_signatures_are_judged_by_the_keys_that_are_known(signed_log: Any) -> No
     signed_log.write()
     claim = read_claim(signed_log.folder / "tree" / "checkpoints" / f"{8:020d}", "eight")
     keys = signed_log.keys
-    assert list(signature_findings(claim, keys.core, keys.gatekeepers)) == []
+    assert list(signature_findings(claim, keys.cores, keys.gatekeepers)) == []
     assert claim.cosigners(keys.gatekeepers) == keys.gatekeepers
     stranger = type(signed_log)(signed_log.root / "other").keys
-    (unsigned, *_) = signature_findings(claim, stranger.core, stranger.gatekeepers)
+    (unsigned, *_) = signature_findings(claim, stranger.cores, stranger.gatekeepers)
     assert unsigned.kind == "checkpoint_signature"
     assert claim.cosigners(stranger.gatekeepers) == ()
+    renewed = (*stranger.cores, *keys.cores)
+    assert list(signature_findings(claim, renewed, keys.gatekeepers)) == []
 
 
 def test_what_is_no_checkpoint_is_refused(tmp_path: Path) -> None:

@@ -116,6 +116,37 @@ def test_verify_uses_the_keys_and_the_memory_of_the_state_folder(command: Any, l
     assert "checkpoint of 12 leaves" in result.stdout
 
 
+def test_what_the_core_signed_before_its_key_was_renewed_is_proven_by_the_old_key(
+    command: Any, log: Any
+) -> None:
+    before = command("log", "prove", "orders", "0", "7", "--log", ".").stdout
+    (command.folder / "before.json").write_text(before)
+    (command.folder / "core.pub").rename(command.folder / "old.pub")
+    renewed = type(log)(command.folder / "other")
+    log.core, log.core_key = renewed.core, renewed.core_key
+    (command.folder / "core.pub").write_text(f"{log.core_key}\n")
+    (log.folder / "tree" / "checkpoint").write_text(str(log.note(12, cosigned=True)))
+
+    with_one = command("log", "verify", ".")
+    assert with_one.returncode == 1
+    assert "checkpoint of 4 leaves: no given key of the core has signed it" in with_one.stdout
+    both = ("--key", "old.pub", "--key", "core.pub")
+    with_both = command("log", "verify", ".", *both)
+    assert with_both.returncode == 0, with_both.stdout
+    assert "3 checkpoints, cosigned up to 12" in with_both.stdout
+
+    after = command("log", "prove", "orders", "0", "7", "--log", ".", "--no-body").stdout
+    (command.folder / "after.json").write_text(after)
+    (command.folder / "all.pub").write_text(
+        "".join((command.folder / name).read_text() for name in ("core.pub", "old.pub"))
+    )
+    for file in ("before.json", "after.json"):
+        for keys in (both, ("--key", "all.pub")):
+            checked = command("log", "check-proof", file, *keys, "--witness", "gatekeeper.pub")
+            assert checked.returncode == 0, checked.stdout
+    assert command("log", "check-proof", "before.json", *KEYS).returncode == 1
+
+
 def test_verify_takes_keys_and_checkpoints_from_elsewhere(command: Any, log: Any) -> None:
     elsewhere = command.folder / "elsewhere"
     elsewhere.mkdir()

@@ -210,6 +210,19 @@ def test_public_keys_are_written_once_there_is_a_log_also_in_an_older_folder(sta
     assert contents(state) == before
 
 
+def test_a_key_that_was_renewed_stands_behind_the_old_one(state: State) -> None:
+    start_log(state, b"\xab" * 16)
+    state.write_public_keys()
+    for name in ("core", "gatekeeper"):
+        before = (state.root / f"{name}.pub").read_text()
+        (state.root / "keys" / f"{name}-signing.pem").unlink()
+        state.make_keys()
+        assert state.write_public_keys()
+        assert state.write_public_keys()
+        lines = (state.root / f"{name}.pub").read_text().splitlines()
+        assert (len(lines), lines[0]) == (2, before.strip())
+
+
 def test_a_new_log_below_the_same_key_is_told_of(state: State) -> None:
     start_log(state, b"\xab" * 16)
     state.write_public_keys()

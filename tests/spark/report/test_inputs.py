@@ -27,7 +27,7 @@ def state(tmp_path: Path, log: Any) -> Path:
 def test_a_state_folder_has_everything(state: Path, log: Any) -> None:
     inputs = find_inputs(state)
     assert inputs.log == log.folder
-    assert inputs.core_key == log.core_vkey
+    assert inputs.core_keys == (log.core_vkey,)
     assert [key.name for key in inputs.gatekeeper_keys] == ["gk-1"]
     assert inputs.policy is not None
     assert [path.name for path in (*inputs.checkpoints, *inputs.alarms)] == ["checkpoint", "alarm"]
@@ -35,7 +35,7 @@ def test_a_state_folder_has_everything(state: Path, log: Any) -> None:
 
 def test_a_logs_own_folder_has_nothing_but_the_log(state: Path, log: Any) -> None:
     inputs = find_inputs(log.folder)
-    assert (inputs.core_key, inputs.policy, inputs.checkpoints) == (None, None, ())
+    assert (inputs.core_keys, inputs.policy, inputs.checkpoints) == ((), None, ())
 
 
 def test_what_is_named_comes_before_what_is_found(state: Path, tmp_path: Path) -> None:

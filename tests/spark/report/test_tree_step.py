@@ -21,7 +21,7 @@ def inputs(log: Any, tmp_path: Path) -> Inputs:
     elsewhere = tmp_path / "witness" / "checkpoint"
     elsewhere.parent.mkdir()
     elsewhere.write_text(str(log.checkpoint(4)))
-    return Inputs(log.folder, checkpoints=(elsewhere,), core_key=log.core_vkey)
+    return Inputs(log.folder, checkpoints=(elsewhere,), core_keys=(log.core_vkey,))
 
 
 @pytest.fixture
