@@ -372,9 +372,18 @@ def kit() -> Kit:
 
 
 @pytest.fixture
-def seed() -> int:
-    """The seed of a random test: from SIDEGATE_SEED, else new; printed when the test fails."""
+def seed(record_property: Callable[[str, object], None]) -> int:
+    """The seed of a random test: from SIDEGATE_SEED, else new; named when the test fails."""
     chosen = os.environ.get("SIDEGATE_SEED")
     number = int(chosen) if chosen else int.from_bytes(os.urandom(4), "little")
+    record_property("replay", f"SIDEGATE_SEED={number}")
     print(f"replay with SIDEGATE_SEED={number}")
     return number
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how each random test that failed is played again, however little else is shown."""
+    for report in terminalreporter.getreports("failed") + terminalreporter.getreports("error"):
+        for name, value in report.user_properties:
+            if name == "replay":
+                terminalreporter.write_line(f"REPLAY {value} pytest '{report.nodeid}'")

@@ -1,7 +1,7 @@
 """Clients, clock and disk at random, from one seed: whatever happens, the log keeps its word.
 
-A failing run prints its seed; `SIDEGATE_SEED=… pytest tests/core_log/faults/test_simulation.py`
-plays it again, step by step.
+A failing run ends with a line `REPLAY SIDEGATE_SEED=… pytest '…'` that plays it again, step by
+step.
 """
 
 import errno
