@@ -190,7 +190,7 @@ class RunningMesh:
         """What Ctrl-C does: the signal goes to the whole process group."""
         os.killpg(self._process.pid, number)
 
-    def wait(self, seconds: float = 15.0) -> int:
+    def wait(self, seconds: float = 60.0) -> int:
         """Wait for the end; the exit code."""
         code = self._process.wait(seconds)
         for thread in self._threads:

@@ -1,7 +1,9 @@
 """The README's commands do what the README says, pasted as they stand."""
 
 import json
+import os
 import re
+import select
 import subprocess
 import sys
 import time
@@ -13,7 +15,9 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-STREAM_S = 3
+FIRST_S_MAX = 60.0
+"""For the first message of a subscription, on a machine that runs tests on all of its cores."""
+STREAM_S = 3.0
 """A subscription never ends by itself; what is there already arrives at once."""
 
 
@@ -32,13 +36,32 @@ def commands(begin: str) -> list[str]:
     return [line for line in lines(README) if line.startswith(begin)]
 
 
-def paste(line: str, url: str) -> str:
+def paste(line: str, url: str, patience_s: float = FIRST_S_MAX) -> str:
     """Run a curl line against a mesh that listens elsewhere; what it prints."""
     moved = line.replace("localhost:9000", url.removeprefix("http://"))
     if "/subscribe/" in moved:
-        moved = moved.replace("curl -sN", f"curl -sN --max-time {STREAM_S}")
+        return stream(moved, patience_s)
     done = subprocess.run(["sh", "-c", moved], capture_output=True, text=True, check=False)
     return done.stdout
+
+
+def stream(line: str, patience_s: float) -> str:
+    """What a subscription prints soon after its first message, or at all while one waits for it."""
+    process = subprocess.Popen(["sh", "-c", f"exec {line}"], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    printed, end = b"", time.monotonic() + patience_s
+    while (left_s := end - time.monotonic()) > 0:
+        if not select.select([process.stdout], [], [], left_s)[0]:
+            break
+        piece = os.read(process.stdout.fileno(), 65536)
+        if not piece:
+            break
+        if b"data: " in piece and b"data: " not in printed:
+            end = time.monotonic() + STREAM_S
+        printed += piece
+    process.terminate()
+    process.communicate()
+    return printed.decode()
 
 
 def last_data(events: str) -> Any:
@@ -82,7 +105,7 @@ def test_a_subscription_with_a_name_keeps_its_place(answers: list[str], mesh: An
     assert answers
     durable, *examples = lines(section("A place that is kept"))
     assert last_data(paste(durable, mesh.url))["topic"] == "orders"
-    assert "data: " not in paste(durable, mesh.url)
+    assert "data: " not in paste(durable, mesh.url, STREAM_S)
     for line in examples:
         program = line.removeprefix("python3 ")
         assert f"python3 {program}" in (ROOT / program).with_name("README.md").read_text()
@@ -132,7 +155,7 @@ class Shell:
         return done.stdout
 
     def until_connected(self) -> None:
-        end = time.monotonic() + 30
+        end = time.monotonic() + FIRST_S_MAX
         while '"uplink":"connected"' not in self.paste("curl -s localhost:9010/status"):
             assert time.monotonic() < end
             time.sleep(0.05)

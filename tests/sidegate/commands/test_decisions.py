@@ -31,7 +31,7 @@ def test_allowed_ones_are_among_all_and_not_among_the_denied(
     mesh.publish(topic, 1)
     mesh.messages(topic)
     listed = json.loads(in_mesh("decisions", "--topic", topic, "--json").stdout)["decisions"]
-    assert [record["action"] for record in listed if record["allowed"]] == ["replay"]
+    assert {record["action"] for record in listed if record["allowed"]} == {"replay"}
     listed = json.loads(in_mesh("decisions", "--topic", topic, "--denied", "--json").stdout)
     assert listed["decisions"] == []
     shown = in_mesh("decisions", "--topic", topic, "--denied").stdout

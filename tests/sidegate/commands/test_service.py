@@ -46,7 +46,7 @@ def test_orders_reach_payments_and_a_denial_is_explained_and_mended(
     file.write_text(
         text.replace("topics:\n", "topics:\n  # By hand.\n  invoices: {publish: [payments]}\n")
     )
-    payments.until(lambda: payments.publish("invoices", 103)[0] == 200, 5)
+    payments.until(lambda: payments.publish("invoices", 103)[0] == 200)
 
     # The file is the user's now: another service is put in, and nothing of it is lost.
     done = command("service", "add", "billing", "--subscribe", "invoices", "--json")
