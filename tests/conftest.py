@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -226,6 +227,41 @@ class RunningMesh:
             self._errors = stream.read()
 
 
+class Replica:
+    """A further sidecar of the mesh's own app, with a place of its own on disk."""
+
+    def __init__(self, mesh: RunningMesh, folder: Path) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        self.url = f"http://127.0.0.1:{port}"
+        self._config = mesh.state / "sidecar.yaml"
+        addresses = mesh.record()["addresses"]
+        self._environ = {
+            **clean_environ(),
+            **{name: value for name, value in addresses.items() if "_SIDECAR_" in name},
+            "SIDEGATE_SIDECAR_LISTEN": f"127.0.0.1:{port}",
+            "SIDEGATE_SIDECAR_TCP": "127.0.0.1:0",
+            "SIDEGATE_SIDECAR_DATA": str(folder),
+            "SIDEGATE_SIDECAR_LOG_LEVEL": "warning",
+        }
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it; it may be under way for a while yet."""
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "sidegate", "sidecar", "--config", str(self._config)],
+            env=self._environ,
+            stdin=subprocess.DEVNULL,
+        )
+
+    def kill(self) -> None:
+        """End it by SIGKILL, if it runs."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+
 class Collector:
     """Takes spans as an OpenTelemetry collector does."""
 
@@ -303,6 +339,21 @@ def start_mesh(tmp_path: Path) -> Iterator[Callable[..., RunningMesh]]:
             running = RunningMesh(state or tmp_path / ".sidegate", *options, environ=environ)
             stack.callback(running.close)
             return running
+
+        yield start
+
+
+@pytest.fixture
+def replica_of(tmp_path: Path) -> Iterator[Callable[[RunningMesh], Replica]]:
+    """`replica_of(mesh)` starts a further sidecar of the mesh's own app."""
+    with ExitStack() as stack:
+        numbers = count()
+
+        def start(mesh: RunningMesh) -> Replica:
+            replica = Replica(mesh, tmp_path / f"replica-{next(numbers)}")
+            stack.callback(replica.kill)
+            replica.start()
+            return replica
 
         yield start
 

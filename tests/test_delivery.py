@@ -88,6 +88,9 @@ class Member:
         self._chance, self._mortal = chance, mortal
         self.processed: list[dict[str, Any]] = []
         self.deaths = 0
+        self.holds = False
+        """Takes messages and settles none."""
+        self.held: list[int] = []
 
     async def run(self) -> None:
         while True:
@@ -104,6 +107,9 @@ class Member:
         async for message in socket:
             said = json.loads(message.data)
             if "topic" not in said:
+                continue
+            if self.holds:
+                self.held.append(said["message"])
                 continue
             self.processed.append(said)
             if self._chance.random() < self._mortal:
@@ -197,6 +203,65 @@ async def check_members(mesh: Any, topic: str, mode: str, killed: list[str]) -> 
     if mode == "ordered":
         for member in members:
             check_order(member.processed)
+
+
+@pytest.mark.parametrize("mode", ["ordered", "fcfs"])
+async def test_members_on_two_sidecars_share_and_one_takes_over_from_a_killed_one(
+    mesh, replica_of, topic, mode
+):
+    assert mesh.request("POST", "/topics", {"name": topic, "partitions": 4})[0] == 201
+    wanted = {"name": topic, "topic": topic, "from": "earliest", "mode": mode}
+    assert mesh.request("POST", "/subscriptions", wanted)[0] == 201
+    replica = replica_of(mesh)
+    chance = random.Random(7)
+    stays, goes = (Member(url, topic, topic, chance, 0.0) for url in (mesh.url, replica.url))
+    working = [asyncio.create_task(member.run()) for member in (stays, goes)]
+
+    async def described() -> dict[str, Any]:
+        state: dict[str, Any] = (
+            await asyncio.to_thread(mesh.request, "GET", f"/subscriptions/{topic}")
+        )[1]
+        return state
+
+    async def eventually(seen: Any) -> None:
+        async with asyncio.timeout(SETTLE_S_MAX):
+            while not seen(await described()):  # noqa: ASYNC110 - the log's state
+                await asyncio.sleep(0.05)
+
+    async def publish(numbers: range) -> None:
+        rows = [{"message": number, "key": str(number)} for number in numbers]
+        path = f"/publish/{topic}/batch"
+        assert (await asyncio.to_thread(mesh.request, "POST", path, rows))[0] == 200
+
+    def shared(state: dict[str, Any]) -> bool:
+        partitions = sorted(len(member["partitions"]) for member in state["members"])
+        return partitions == [2, 2] if mode == "ordered" else len(partitions) == 2
+
+    await eventually(shared)
+    await publish(range(40))
+    await eventually(lambda state: state["lag"] == 0)
+    both = Counter(each["message"] for member in (stays, goes) for each in member.processed)
+    assert both == dict.fromkeys(range(40), 1)
+    if mode == "ordered":
+        theirs = [{each["partition"] for each in member.processed} for member in (stays, goes)]
+        assert sorted(theirs[0] | theirs[1]) == [0, 1, 2, 3]
+        assert not theirs[0] & theirs[1]
+
+    goes.holds = True
+    count = 40
+    async with asyncio.timeout(SETTLE_S_MAX):
+        while not goes.held:
+            await publish(range(count, count + 20))
+            count += 20
+    await asyncio.to_thread(replica.kill)
+    await eventually(lambda state: state["lag"] == 0)
+    for task in working:
+        task.cancel()
+    await asyncio.gather(*working, return_exceptions=True)
+    both = Counter(each["message"] for member in (stays, goes) for each in member.processed)
+    assert both == dict.fromkeys(range(count), 1)
+    again = {each["message"] for each in stays.processed if each.get("attempt", 1) > 1}
+    assert set(goes.held) <= again
 
 
 def check_order(processed: list[dict[str, Any]]) -> None:

@@ -6,19 +6,16 @@ comes again is counted and bounded.
 """
 
 import json
-import os
 import random
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -101,39 +98,6 @@ class Worker:
         while not done():
             assert time.monotonic() < end, what()
             time.sleep(0.05)
-
-
-class Replica:
-    """A further sidecar of the same app, with a place of its own on disk."""
-
-    def __init__(self, mesh: Any, folder: Path, number: int) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
-        self.url = f"http://127.0.0.1:{port}"
-        self._mesh = mesh
-        self._environ = {
-            **{n: v for n, v in os.environ.items() if not n.startswith("SIDEGATE_")},
-            **{n: v for n, v in mesh.record()["addresses"].items() if "_SIDECAR_" in n},
-            "SIDEGATE_SIDECAR_LISTEN": f"127.0.0.1:{port}",
-            "SIDEGATE_SIDECAR_TCP": "127.0.0.1:0",
-            "SIDEGATE_SIDECAR_DATA": str(folder / f"replica-{number}"),
-            "SIDEGATE_SIDECAR_LOG_LEVEL": "warning",
-        }
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        config = self._mesh.state / "sidecar.yaml"
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "sidegate", "sidecar", "--config", str(config)],
-            env=self._environ,
-            stdin=subprocess.DEVNULL,
-        )
-
-    def kill(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
 
 
 @pytest.fixture
@@ -223,7 +187,7 @@ def misbehave(chance: random.Random) -> Callable[[BaseHTTPRequestHandler, Any], 
 
 def survive(
     mesh: Any,
-    folder: Path,
+    replica_of: Callable[[Any], Any],
     worker: Worker,
     topic: str,
     rounds: int,
@@ -234,44 +198,38 @@ def survive(
     mesh.request("POST", "/topics", {"name": topic, "partitions": 4})
     worker.behave = misbehave(chance)
     name = subscribe(mesh, worker, topic, **{"from": "earliest", "mode": mode})
-    replicas = [Replica(mesh, folder, number) for number in range(2)]
-    for replica in replicas:
-        replica.start()
+    replicas = [replica_of(mesh) for _ in range(2)]
     count, kills = 0, 0
-    try:
-        for _ in range(rounds):
-            publish(mesh, topic, count + 100, count)
-            count += 100
-            time.sleep(chance.uniform(0.2, 1.0))
-            what = chance.choice(["replica", "replica", "sidecar", "gatekeeper", "core"])
-            kills += 1
-            if what == "replica":
-                replica = chance.choice(replicas)
-                replica.kill()
-                replica.start()
-            else:
-                mesh.kill(what)
-        wanted = {(n % KEYS, n) for n in range(count)}
-        worker.until(
-            lambda: wanted <= {tuple(each) for each in worker.messages()},
-            lambda: mesh.request("GET", f"/subscriptions/{name}")[:2],
-        )
-        again = judge(worker, count, ordered=mode == "ordered")
-        # What one member holds of 100 messages is at most what each kill makes come again.
-        assert again <= kills * 100, again
-        worker.until(
-            lambda: mesh.request("GET", f"/subscriptions/{name}")[1].get("lag") == 0,
-            lambda: mesh.request("GET", f"/subscriptions/{name}")[:2],
-        )
-    finally:
-        for replica in replicas:
+    for _ in range(rounds):
+        publish(mesh, topic, count + 100, count)
+        count += 100
+        time.sleep(chance.uniform(0.2, 1.0))
+        what = chance.choice(["replica", "replica", "sidecar", "gatekeeper", "core"])
+        kills += 1
+        if what == "replica":
+            replica = chance.choice(replicas)
             replica.kill()
+            replica.start()
+        else:
+            mesh.kill(what)
+    wanted = {(n % KEYS, n) for n in range(count)}
+    worker.until(
+        lambda: wanted <= {tuple(each) for each in worker.messages()},
+        lambda: mesh.request("GET", f"/subscriptions/{name}")[:2],
+    )
+    again = judge(worker, count, ordered=mode == "ordered")
+    # What one member holds of 100 messages is at most what each kill makes come again.
+    assert again <= kills * 100, again
+    worker.until(
+        lambda: mesh.request("GET", f"/subscriptions/{name}")[1].get("lag") == 0,
+        lambda: mesh.request("GET", f"/subscriptions/{name}")[:2],
+    )
 
 
 def test_killed_at_random_every_message_arrives_and_in_order(
-    fragile: Any, tmp_path: Path, worker: Worker, topic: str
+    fragile: Any, replica_of: Callable[[Any], Any], worker: Worker, topic: str
 ) -> None:
-    survive(fragile, tmp_path, worker, topic, rounds=3, seed=1)
+    survive(fragile, replica_of, worker, topic, rounds=3, seed=1)
 
 
 @pytest.mark.long
@@ -279,9 +237,14 @@ def test_killed_at_random_every_message_arrives_and_in_order(
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("mode", ["ordered", "fcfs"])
 def test_killed_at_random_for_minutes(
-    fragile: Any, tmp_path: Path, worker: Worker, topic: str, seed: int, mode: str
+    fragile: Any,
+    replica_of: Callable[[Any], Any],
+    worker: Worker,
+    topic: str,
+    seed: int,
+    mode: str,
 ) -> None:
-    survive(fragile, tmp_path, worker, topic, rounds=40, seed=seed, mode=mode)
+    survive(fragile, replica_of, worker, topic, rounds=40, seed=seed, mode=mode)
 
 
 def forget(mesh: Any, worker: Worker, topic: str, rounds: int, seed: int) -> None:
@@ -357,28 +320,24 @@ def test_an_order_never_fails_and_every_mail_goes_out_once_the_worker_is_back(
 
 
 def test_replicas_share_so_that_each_message_goes_out_once(
-    mesh: Any, tmp_path: Path, worker: Worker, topic: str
+    mesh: Any, replica_of: Callable[[Any], Any], worker: Worker, topic: str
 ) -> None:
     mesh.request("POST", "/topics", {"name": topic, "partitions": 4})
     name = subscribe(mesh, worker, topic, push=patient(worker))
-    replica = Replica(mesh, tmp_path, 0)
-    replica.start()
-    try:
+    replica_of(mesh)
 
-        def members() -> list[Any]:
-            found: list[Any] = mesh.request("GET", f"/subscriptions/{name}")[1]["members"]
-            return [each for each in found if each["partitions"]]
+    def members() -> list[Any]:
+        found: list[Any] = mesh.request("GET", f"/subscriptions/{name}")[1]["members"]
+        return [each for each in found if each["partitions"]]
 
-        worker.until(lambda: len(members()) == 2, members)
-        publish(mesh, topic, 200)
-        worker.until(lambda: len(worker.messages()) >= 200, lambda: len(worker.messages()))
-        worker.until(
-            lambda: mesh.request("GET", f"/subscriptions/{name}")[1]["lag"] == 0,
-            lambda: mesh.request("GET", f"/subscriptions/{name}")[1],
-        )
-        assert judge(worker, 200) == 0
-    finally:
-        replica.kill()
+    worker.until(lambda: len(members()) == 2, members)
+    publish(mesh, topic, 200)
+    worker.until(lambda: len(worker.messages()) >= 200, lambda: len(worker.messages()))
+    worker.until(
+        lambda: mesh.request("GET", f"/subscriptions/{name}")[1]["lag"] == 0,
+        lambda: mesh.request("GET", f"/subscriptions/{name}")[1],
+    )
+    assert judge(worker, 200) == 0
 
 
 def test_an_app_that_sends_a_gigabyte_back_costs_no_memory(
