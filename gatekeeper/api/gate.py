@@ -8,7 +8,7 @@ loop.
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from aiohttp import web
@@ -141,6 +141,21 @@ class Gate:
             self._standing.popitem(last=False)
         return ruling
 
+    async def require_share(self, caller: Caller, topic: str | None, owner: str) -> None:
+        """Raise Denied unless the caller may use this subscription of `owner`'s, which is on
+        `topic`; None where there is none.
+
+        Both refusals read alike and name no topic: whoever may not share a subscription does not
+        learn whether there is one. The decision log has the topic.
+        """
+        if topic is None:
+            nobody = Decision(False, "share", "", caller.principal, None, "no_rule", owner=owner)
+            raise Denied(_unshared(self.note_denial(caller, nobody)))
+        try:
+            await self.require(caller, ("share",), topic, owner)
+        except Denied as denied:
+            raise Denied(_unshared(denied.ruling)) from denied
+
     def _spend_record(self, policy: Policy, caller: Caller) -> None:
         """A decision that is noted costs its caller as much as a small message: whoever may read
         every topic could else fill the decision log by asking for names that do not exist."""
@@ -187,6 +202,15 @@ class Gate:
         self._metrics.decided(denial)
         self._log.note_denial(denial)
         return Denied(denial)
+
+
+def _unshared(ruling: Ruling) -> Ruling:
+    """A denial as it is told to somebody who may not know what it is about."""
+    text = (
+        f"{ruling.principal} may not use this subscription of {ruling.owner}'s: there is none of "
+        "this name, or no rule shares it"
+    )
+    return replace(ruling, topic="", reason="not_shared", text=text)
 
 
 def best_decision(

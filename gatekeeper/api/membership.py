@@ -54,17 +54,18 @@ class Membership:
         owner = opening.owner or call.caller.principal
         path = f"/v1/subscriptions/{opening.subscription}"
         answer = await self._core.ask("GET", path, call.behalf(), query={"owner": owner})
+        topic: str | None = None
         if answer.status == 200:
             topic = topic_of(answer)
         elif answer.status == 404 and opening.create is not None:
             topic = opening.create["topic"]
-        else:
+        whose = "" if owner == call.caller.principal else owner
+        if whose and (topic is not None or answer.status == 404):
+            await self._gate.require_share(call.caller, topic, whose)
+        if topic is None:
             raise _refusal(answer)
         questions = questions_for(Needs.SUBSCRIPTION, topic)
         ruling = await self._gate.require(call.caller, questions, topic)
-        whose = "" if owner == call.caller.principal else owner
-        if whose:
-            await self._gate.require(call.caller, ("share",), topic, whose)
         if answer.status == 404 and opening.start != "latest":
             needs = questions_for(Needs.PLACE, topic)
             past = await self._gate.require(call.caller, needs, topic)

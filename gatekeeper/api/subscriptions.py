@@ -20,7 +20,6 @@ from gatekeeper.api.places import Places
 from gatekeeper.api.routes import Needs, questions_for
 from gatekeeper.api.stream_messages import Start, parse_start
 from gatekeeper.api.topics import version_wanted
-from gatekeeper.audit.decisions import Ruling
 from gatekeeper.core.upstream import RETRY_AFTER_S, Answer, CoreClient
 from gatekeeper.errors import BadRequest, CoreUnavailable
 
@@ -107,7 +106,8 @@ class Subscriptions:
         start = parse_start(described.get("from", "latest"))
         needs = questions_for(Needs.PLACE, topic, from_latest=start == "latest")
         ruling = await self._gate.require(call.caller, needs, topic)
-        await self._require_share(call, topic, owner)
+        if owner != call.caller.principal:
+            await self._gate.require(call.caller, ("share",), topic, owner)
         if start != "latest" and ruling.max_age_s is not None:
             found = await self._found(call, owner, subscription_name(described.get("name")))
             if found is None:
@@ -123,8 +123,7 @@ class Subscriptions:
         """One subscription: one's own always, another's where it is shared."""
         owner, name = self._owner(call), subscription_name(call.name)
         answer = await self._ask_for(call, owner, name)
-        if answer.status == 200 and owner != call.caller.principal:
-            await self._require_share(call, topic_of(answer), owner)
+        await self._require_share(call, answer, owner)
         return passed_on(answer)
 
     async def alter_subscription(self, call: Call) -> web.StreamResponse:
@@ -164,13 +163,13 @@ class Subscriptions:
     ) -> web.Response:
         owner, name = self._owner(call), subscription_name(call.name)
         answer = await self._ask_for(call, owner, name)
+        await self._require_share(call, answer, owner)
         if answer.status != 200:
             return passed_on(answer)
         topic = topic_of(answer)
         start: Start = "latest" if described is None or rest != "/seek" else described["to"]
         needs = questions_for(call.route.needs, topic, from_latest=start == "latest")
         ruling = await self._gate.require(call.caller, needs, topic)
-        await self._require_share(call, topic, owner)
         await self._places.require(ruling, call.behalf(ruling), start, unnamed_move=False)
         return passed_on(
             await self._core.ask(
@@ -184,10 +183,11 @@ class Subscriptions:
             )
         )
 
-    async def _require_share(self, call: Call, topic: str, owner: str) -> Ruling | None:
-        if owner == call.caller.principal:
-            return None
-        return await self._gate.require(call.caller, ("share",), topic, owner)
+    async def _require_share(self, call: Call, answer: Answer, owner: str) -> None:
+        """Another's subscription must be shared, also to hear that there is none."""
+        if owner != call.caller.principal and answer.status in (200, 404):
+            topic = topic_of(answer) if answer.status == 200 else None
+            await self._gate.require_share(call.caller, topic, owner)
 
     async def _found(self, call: Call, owner: str, name: str) -> Answer | None:
         answer = await self._ask_for(call, owner, name)

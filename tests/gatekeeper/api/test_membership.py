@@ -95,6 +95,9 @@ async def test_a_member_of_anothers_subscription_needs_a_share(jobs: Any) -> Non
     async with member(jobs.caller(), subscription="mine", owner="reader") as socket:
         end = await end_of(socket)
     assert (end["code"], end["action"], "decision_id" in end) == ("denied", "share", True)
+    async with member(jobs.caller(), subscription="none", owner="reader") as socket:
+        missing = await end_of(socket)
+    assert {**missing, "decision_id": None} == {**end, "decision_id": None}
     noted = [r for r in jobs.core.records() if r["action"] == "share" and r["allowed"]]
     assert [(record["principal"], record["owner"]) for record in noted] == [("reader", "billing")]
 

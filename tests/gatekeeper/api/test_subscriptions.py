@@ -62,7 +62,13 @@ async def test_each_is_decided_about_the_subscriptions_own_topic(
     assert (status, problem["code"]) == (404, "unknown_subscription"), "it has none of its own"
     jobs.core.subscriptions["billing", "mailer"]["topic"] = "closed"
     status, problem, _ = await shared.ask(method, f"{path}?owner=billing", json=body)
-    assert (status, problem["action"]) == (403, "subscribe")
+    assert (status, problem["action"]) == (403, "share")
+    missing = path.replace("mailer", "none")
+    status, other, _ = await shared.ask(method, f"{missing}?owner=billing", json=body)
+    assert status == 403
+    different = {name for name in problem if problem[name] != other.get(name)}
+    assert different <= {"decision_id", "request_id"}, "nobody learns what is not shared"
+    assert problem.keys() == other.keys()
 
 
 async def test_what_is_another_owners_needs_a_share_with_that_owner(jobs: Any) -> None:
@@ -72,8 +78,8 @@ async def test_what_is_another_owners_needs_a_share_with_that_owner(jobs: Any) -
         "topic": "jobs.mail",
     }
     status, problem, _ = await jobs.caller().ask("DELETE", "/v1/subscriptions/mine?owner=reader")
-    assert (status, problem["action"], problem["topic"]) == (403, "share", "jobs.mail")
-    assert "what is reader's" in problem["detail"]
+    assert (status, problem["action"], problem["topic"]) == (403, "share", "")
+    assert "this subscription of reader's" in problem["detail"]
     status, problem, _ = await jobs.caller().ask("GET", "/v1/subscriptions/mine?owner=reader")
     assert (status, problem["action"]) == (403, "share")
     body = {"name": "x", "topic": "jobs.mail", "owner": "reader"}
@@ -83,6 +89,8 @@ async def test_what_is_another_owners_needs_a_share_with_that_owner(jobs: Any) -
     assert (await shared.ask("GET", "/v1/subscriptions/mailer?owner=billing"))[1] == MAILER
     noted = [record for record in jobs.core.records() if record["action"] == "share"]
     assert [(record["allowed"], record["owner"]) for record in noted].count((True, "billing")) == 1
+    refused = [record["topic"] for record in noted if not record["allowed"]]
+    assert "jobs.mail" in refused, "whoever keeps the policy is told what it was about"
 
 
 async def test_the_list_shows_what_is_shared_and_nothing_else(jobs: Any) -> None:
