@@ -290,6 +290,10 @@ class RegisteredList(msgspec.Struct):
 
     publishers: list[Registered]
     subscribers: list[RegisteredSubscriber]
+    complete: Annotated[
+        bool | UnsetType,
+        Meta(description="False where no gatekeeper answers: webhooks may be missing"),
+    ] = UNSET
 
 
 class RejectSummary(msgspec.Struct):

@@ -30,7 +30,7 @@ class RegisterHandlers:
         gateway: Gateway,
         *,
         required: bool,
-        subscribers: Callable[[], Awaitable[list[dict[str, Any]]]],
+        subscribers: Callable[[], Awaitable[tuple[list[dict[str, Any]], bool]]],
     ) -> None:
         self._registrations = registrations
         self._gateway = gateway
@@ -63,10 +63,12 @@ class RegisterHandlers:
         return web.Response(status=204)
 
     async def list_registrations(self, request: web.Request) -> web.Response:
-        """Everybody who is registered."""
+        """Everybody who is registered, as far as it is known."""
         parse_query(request.query, NoQuery)
         rows = [msgspec.structs.asdict(row) for row in self._registrations.list()]
-        return json_response({"publishers": rows, "subscribers": await self._subscribers()})
+        subscribers, complete = await self._subscribers()
+        listed: dict[str, object] = {"publishers": rows, "subscribers": subscribers}
+        return json_response(listed if complete else {**listed, "complete": False})
 
     def check(self, request: web.Request, topic: str) -> None:
         """Refuse a publish without a registration, where one is required."""

@@ -5,6 +5,7 @@ published from then on is sent to it once. A registration is a push subscription
 made from what was registered, so that registering twice is registering once.
 """
 
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from aiohttp import web
@@ -12,7 +13,7 @@ from aiohttp import web
 from sidecar.api.api_types import NoQuery, parse_query
 from sidecar.api.app import json_response
 from sidecar.api.http_body import read_body
-from sidecar.errors import BadRequest
+from sidecar.errors import BadRequest, UplinkDown
 from sidecar.push.subscription_desk import SubscriptionDesk
 from sidecar.push.subscription_types import SubscriberGone, SubscriberRequest, decode_request
 from sidecar.push.subscription_wire import Document, SubscriptionWire, check_name
@@ -22,11 +23,18 @@ BODY_BYTES_MAX: Final = 8 * 1024
 
 
 class SubscriberHandlers:
-    """The handlers of registered webhooks."""
+    """The handlers of registered webhooks. `known` has the definitions that this sidecar was told
+    of last."""
 
-    def __init__(self, wire: SubscriptionWire, desk: SubscriptionDesk) -> None:
+    def __init__(
+        self,
+        wire: SubscriptionWire,
+        desk: SubscriptionDesk,
+        known: Callable[[], Sequence[Document]],
+    ) -> None:
         self._wire = wire
         self._desk = desk
+        self._known = known
 
     async def register_subscriber(self, request: web.Request) -> web.Response:
         """Register a webhook."""
@@ -49,12 +57,18 @@ class SubscriberHandlers:
         await self._desk.deregister(check_name(name, "subscriber_id"))
         return web.Response(status=204)
 
-    async def registered(self) -> list[dict[str, Any]]:
-        """All of them, for `GET /register`."""
-        found = (await self._wire.list())["subscriptions"]
-        return [
+    async def registered(self) -> tuple[list[dict[str, Any]], bool]:
+        """All of them, for `GET /register`; without a gatekeeper those that this sidecar knows
+        of, and False."""
+        found: Sequence[Document]
+        try:
+            found, complete = (await self._wire.list())["subscriptions"], True
+        except UplinkDown:
+            found, complete = self._known(), False
+        rows = [
             subscriber(each) for each in found if (each.get("settings") or {}).get("registered")
         ]
+        return rows, complete
 
 
 def subscriber(definition: Document) -> dict[str, Any]:

@@ -77,9 +77,9 @@ class SubscriptionHandlers:
         return _answer(rendered(await self._desk.alter(name, wanted, owner)))
 
     async def delete_subscription(self, request: web.Request) -> web.Response:
-        """Delete one."""
+        """Delete one, and its reruns."""
         name, owner = _named(request)
-        await self._wire.delete(name, owner)
+        await self._reruns.delete(name, owner)
         return web.Response(status=204)
 
     async def pause_subscription(self, request: web.Request) -> web.Response:

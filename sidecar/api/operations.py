@@ -263,7 +263,7 @@ OPERATIONS: Final = (
         "/register",
         "register",
         "List everybody who is registered.",
-        {200: Result("Publishers and webhooks", api_types.RegisteredList), **DOWN},
+        {200: Result("Publishers and webhooks", api_types.RegisteredList)},
     ),
     Operation(
         "list_rejects",

@@ -109,7 +109,7 @@ def assemble_pushes(
     desk = SubscriptionDesk(wire, destinations, client, secrets, Filter)
     subscriptions = SubscriptionHandlers(wire, desk, Reruns(wire), pushes, members)
     channels = ChannelHandlers(wire, destinations, client)
-    subscribers = SubscriberHandlers(wire, desk)
+    subscribers = SubscriberHandlers(wire, desk, lambda: pushes.known)
     return PushParts(
         (client, pushes) if push.enabled else (client,),
         {

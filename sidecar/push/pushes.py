@@ -17,6 +17,7 @@ from typing import Any, Final
 from sidecar.errors import SidecarError, UnknownSubscription
 from sidecar.push.push_plan import Plan, Tally, plan_of
 from sidecar.push.push_worker import PushWorker
+from sidecar.push.reruns import parent_of
 from sidecar.push.subscription_wire import SubscriptionWire
 from sidecar.uplink.backoff import Backoff
 
@@ -53,6 +54,8 @@ class Pushes:
         self._make_worker = make_worker
         self._watching: asyncio.Task[None] | None = None
         self.running: dict[str, Running] = {}
+        self.known: list[dict[str, Any]] = []
+        """The owner's definitions as they were when a gatekeeper last told them."""
         self.error: str | None = None
         self._totals = Tally()
 
@@ -93,6 +96,7 @@ class Pushes:
             try:
                 found = await (self._wire.list() if version < 0 else self._wire.changes(version))
                 version = int(found["version"])
+                self.known = found["subscriptions"]
                 self.error = None
                 failures = 0
                 await self._take(found["subscriptions"])
@@ -105,8 +109,12 @@ class Pushes:
                 await asyncio.sleep(AGAIN.delay_s(failures, 0.5 + random.random() / 2))  # noqa: S311
 
     async def _take(self, definitions: list[dict[str, Any]]) -> None:
+        names = {None, *(each["name"] for each in definitions)}
+        orphans = [each["name"] for each in definitions if parent_of(each) not in names]
         wanted: dict[str, dict[str, Any]] = {
-            each["name"]: each for each in definitions if each.get("push")
+            each["name"]: each
+            for each in definitions
+            if each.get("push") and each["name"] not in orphans
         }
         gone = [
             name
@@ -119,6 +127,10 @@ class Pushes:
                 self.running[name].definition = definition
             else:
                 self._begin(definition)
+        for name in orphans:
+            # A rerun ends with the subscription that it is for.
+            with contextlib.suppress(SidecarError):
+                await self._wire.delete(name)
 
     def _begin(self, definition: dict[str, Any]) -> None:
         name = definition["name"]

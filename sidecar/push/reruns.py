@@ -6,13 +6,14 @@ rerun is authorised, audited, retried, shared by replicas and seen like every ot
 the subscription's own place stays where it is.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
 
 import msgspec
 
-from sidecar.errors import BadRequest, SubscriptionConflict
+from sidecar.errors import BadRequest, SidecarError, SubscriptionConflict, UnknownSubscription
 from sidecar.push.push_settings import Rerun, Settings, read_settings, stored_settings
 from sidecar.push.subscription_types import ReplayRequest, wire_place
 from sidecar.push.subscription_wire import Document, SubscriptionWire
@@ -93,6 +94,19 @@ class Reruns:
             parent, settings, rerun, topic, begins, _derived_name(name, f"replay-{word}")
         )
 
+    async def delete(self, name: str, owner: str | None) -> None:
+        """Delete a subscription, and its reruns with it.
+
+        A rerun that is left behind all the same, because no gatekeeper answers any more, is
+        deleted by the owner's sidecars as soon as they see it (`pushes.py`).
+        """
+        await self._wire.delete(name, owner)
+        with suppress(SidecarError):
+            for each in (await self._wire.list(owner))["subscriptions"]:
+                if parent_of(each) == name:
+                    with suppress(UnknownSubscription):
+                        await self._wire.delete(each["name"], owner)
+
     async def _pushing(self, name: str, owner: str | None) -> tuple[Document, Settings]:
         found = await self._wire.get(name, owner)
         settings = read_settings(found.get("settings") or {})
@@ -160,6 +174,13 @@ class Reruns:
                 raise
             status = 200
         return Started(name, topic, count, fresh=status == 201)
+
+
+def parent_of(definition: Document) -> str | None:
+    """Whose rerun a subscription is; None where it is none, or not understood."""
+    rerun = (definition.get("settings") or {}).get("rerun")
+    parent = rerun.get("of") if isinstance(rerun, dict) else None
+    return parent if isinstance(parent, str) else None
 
 
 def _derived_name(name: str, suffix: str) -> str:

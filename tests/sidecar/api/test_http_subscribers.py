@@ -32,6 +32,14 @@ async def test_registered_twice_a_message_comes_once(sidecar, hook):
     assert listed == {"publishers": [], "subscribers": [first[1]]}
 
 
+async def test_without_a_gatekeeper_those_are_listed_that_the_sidecar_knows(mesh, sidecar, hook):
+    _, made = await ask(sidecar, "POST", "/register/subscriber", {"topic": "t", "url": hook.url})
+    await sidecar.until(lambda: sidecar.assembly.pushes.running)
+    await mesh.gatekeeper.listening.stop()
+    status, listed = await sidecar.get("/register")
+    assert (status, listed["subscribers"], listed["complete"]) == (200, [made], False)
+
+
 async def test_a_failure_is_not_repeated(sidecar, hook):
     hook.answers = [500]
     await ask(sidecar, "POST", "/register/subscriber", {"topic": "t", "url": hook.url})

@@ -4,6 +4,8 @@ import asyncio
 
 import pytest
 
+WHOLE = {"from": "earliest", "to": "latest"}
+STUCK = {"first_ms": 60_000, "max_ms": 60_000, "max_attempts": None}
 QUICK = {"first_ms": 1, "max_ms": 1, "max_attempts": 2}
 
 
@@ -98,6 +100,33 @@ async def test_replay_delivers_a_range_again_and_moves_nobodys_place(mesh, sidec
     assert fake.low[0] == 6
     await publish(sidecar, "fresh")
     await sidecar.until(lambda: "fresh" in hook.messages)
+
+
+async def test_a_deleted_subscription_takes_its_reruns_along(mesh, sidecar, hook):
+    hook.answers = [500] * 2
+    await publish(sidecar, 1)
+    fake = mesh.gatekeeper.subscriptions["mailer"]
+    await sidecar.until(lambda: fake.low[0] == 1)
+    hook.answers = [500] * 1000
+    await ask(sidecar, "PATCH", "/subscriptions/mailer", {"retry": STUCK})
+    assert (await ask(sidecar, "POST", "/subscriptions/mailer/redrive"))[0] == 201
+    assert (await ask(sidecar, "POST", "/subscriptions/mailer/replay", WHOLE))[0] == 201
+    assert len(mesh.gatekeeper.subscriptions) == 3
+    assert (await ask(sidecar, "DELETE", "/subscriptions/mailer"))[0] == 204
+    assert not mesh.gatekeeper.subscriptions
+    await sidecar.until(lambda: not sidecar.assembly.pushes.running)
+
+
+async def test_a_rerun_that_was_left_behind_is_deleted_by_the_sidecars(mesh, sidecar, hook):
+    await publish(sidecar, 1)
+    await hook.until(1)
+    hook.answers = [500] * 1000
+    await ask(sidecar, "PATCH", "/subscriptions/mailer", {"retry": STUCK})
+    assert (await ask(sidecar, "POST", "/subscriptions/mailer/replay", WHOLE))[0] == 201
+    del mesh.gatekeeper.subscriptions["mailer"]
+    mesh.gatekeeper.definitions.touch()
+    await sidecar.until(lambda: not mesh.gatekeeper.subscriptions)
+    await sidecar.until(lambda: not sidecar.assembly.pushes.running)
 
 
 @pytest.mark.parametrize(
