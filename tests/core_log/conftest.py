@@ -36,6 +36,8 @@ from log_format.frame import Frame, decode_frame, encode_frame, iter_frames
 from log_format.parts import Producer, Provenance
 
 GATEKEEPER = "spiffe://example/gatekeeper"
+SOON_S_MAX = 60.0
+"""For what takes moments, on a machine that runs tests on all of its cores."""
 
 
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
@@ -265,6 +267,12 @@ class RunningCore:
         await socket.send_json({"type": "open", **message})
         return socket
 
+    async def has_request(self) -> None:
+        """Return once a request has come and waits for its answer."""
+        async with asyncio.timeout(SOON_S_MAX):
+            while not self.core.api._site.in_flight:  # noqa: ASYNC110 - no event tells of it
+                await asyncio.sleep(0.002)
+
     async def stop(self) -> int:
         """Stop the core as SIGTERM does; its exit code."""
         self.core.service.ask_to_stop()
@@ -330,7 +338,7 @@ def eventually() -> Callable[[Callable[[], object]], Any]:
     """Waits until a condition holds that no event tells of."""
 
     async def eventually(condition: Callable[[], object]) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(SOON_S_MAX):
             while not condition():  # noqa: ASYNC110 - no event tells of it
                 await asyncio.sleep(0.002)
 
@@ -360,7 +368,7 @@ class MemberClient:
 
     async def next(self) -> Any:
         """The next message: bytes of a frame, or an object."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(SOON_S_MAX):
             message = await self.socket.receive()
         if message.type is WSMsgType.BINARY:
             return message.data

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import stat
-import time
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -25,31 +25,40 @@ async def test_a_tcp_port_is_told_after_the_start(start_core: Any) -> None:
     assert core.core.api.address.port > 0
 
 
-class SlowSyncs(OsFiles):
-    """Files whose segments' syncs take a moment."""
+class GatedSyncs(OsFiles):
+    """Files whose segments' syncs wait until they are let through."""
+
+    def __init__(self) -> None:
+        self.gate = threading.Event()
+        self.gate.set()
 
     def open(self, path: Path, mode: Mode) -> Any:
-        file = super().open(path, mode)
+        file, gate = super().open(path, mode), self.gate
 
-        class Slow:
+        class Gated:
             def __getattr__(self, name: str) -> Any:
                 return getattr(file, name)
 
             def sync(self) -> None:
-                time.sleep(0.2)
+                gate.wait()
                 file.sync()
 
-        return Slow() if path.suffix == ".seg" and "control" not in path.parts else file
+        return Gated() if path.suffix == ".seg" and "control" not in path.parts else file
 
 
 async def test_appends_that_were_accepted_are_finished_and_new_ones_refused(
     start_core: Any, frames: Any, eventually: Any
 ) -> None:
-    core = await start_core(files=SlowSyncs(), auto_create_topics=True)
+    files = GatedSyncs()
+    core = await start_core(files=files, auto_create_topics=True)
     await core.call("GET", "/v1/topics/orders?create=1")
+    files.gate.clear()
     accepted = asyncio.ensure_future(core.append(frames.encoded("orders", [b"x"])))
     await eventually(lambda: core.core.storage.disk.status().in_flight_bytes)
     stopping = asyncio.ensure_future(core.stop())
+    await eventually(core.core.api._site._draining.is_set)
+    assert not accepted.done()
+    files.gate.set()
     assert (await accepted)[0]["durability"] == "committed"
     assert await stopping == 0
     again = await start_core()

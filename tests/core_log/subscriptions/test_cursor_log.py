@@ -161,7 +161,7 @@ async def test_a_full_disk_only_delays_what_is_told(
         waiting = asyncio.ensure_future(cursors.durable([(1, 0)]))
         await asyncio.sleep(0.01)
     Filling.full = False
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await waiting
     await cursors.close()
     assert (await open_log()).cursor((1, 0), 0).place == Place(last)

@@ -183,7 +183,7 @@ class KilledCore:
             stderr=asyncio.subprocess.PIPE,
         )
         self.session = ClientSession(connector=UnixConnector(str(self.path)))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while True:
                 try:
                     async with self.session.get("http://core/v1/status") as answer:
@@ -215,7 +215,7 @@ async def test_an_acknowledgement_that_was_confirmed_survives_a_kill(
         await socket.send_json({**open_, "credit_bytes": 10**6, "create": create})
         generation, confirmed = 0, False
         while not confirmed:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 message = await socket.receive()
             if isinstance(message.data, bytes):
                 first = frames.offset(message.data)
@@ -274,10 +274,12 @@ async def test_members_that_die_at_random_lose_nothing(
     publishing = asyncio.ensure_future(publish())
     await asyncio.gather(*(work(f"dies{n}", 2 + n) for n in range(3)))
     await publishing
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         await asyncio.gather(work("one", 10**6), work("two", 10**6))
-    assert len(done) == total
-    assert [each["lag"] for each in (await state(core))["cursors"]] == [0, 0, 0]
+        assert len(done) == total
+        # What they acknowledged last is on its way, or being written.
+        while any(each["lag"] for each in (await state(core))["cursors"]):  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
     if mode == "ordered":
         for each in order.values():
             firsts = list(dict.fromkeys(each))
