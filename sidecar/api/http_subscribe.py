@@ -14,6 +14,7 @@ from typing import Final
 import orjson
 from aiohttp import web
 
+from hosting.http_protocol import caller_gone
 from hosting.tracing import Tracing
 from hosting.web import DRAINING
 from sidecar.api.api_types import SubscribeQuery, parse_query
@@ -209,15 +210,20 @@ class SubscribeHandlers:
 
 
 async def run_until_drained(request: web.Request, outflow: Outflow) -> Exception | None:
-    """Deliver until the app goes (None), the sidecar drains (None), or the source ends."""
+    """Deliver until the app goes (None), the sidecar drains (None), or the source ends.
+
+    That it has gone is seen at once, not when it is next written to: what it held is others' then.
+    """
     sending = asyncio.create_task(outflow.run())
-    draining = asyncio.create_task(request.app[DRAINING].wait())
+    ends = [
+        asyncio.create_task(event.wait()) for event in (request.app[DRAINING], caller_gone(request))
+    ]
     try:
-        await asyncio.wait({sending, draining}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({sending, *ends}, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        draining.cancel()
-        sending.cancel()
-        outcome = (await asyncio.gather(sending, draining, return_exceptions=True))[0]
+        for task in (sending, *ends):
+            task.cancel()
+        outcome = (await asyncio.gather(sending, *ends, return_exceptions=True))[0]
     if isinstance(outcome, Exception) and not isinstance(outcome, SidecarError | ConnectionError):
         raise outcome
     return outcome if isinstance(outcome, SidecarError) else None

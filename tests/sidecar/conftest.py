@@ -245,6 +245,8 @@ class FakeSubscription:
         self.credit = 0
         self.silent_acks = False
         """Take acknowledgements without a word, as a link that breaks before the answer does."""
+        self.quiet = False
+        """Send no heartbeats."""
         self._sent: dict[int, set[int]] = {}
         self._leased: dict[int, tuple[int, set[int]]] = {}
         self._nacked: set[tuple[int, int]] = set()
@@ -377,7 +379,8 @@ class FakeSubscription:
                     async with asyncio.timeout(0.2):
                         await self.log.appended.wait()
                         continue
-            await socket.send_json({"type": "heartbeat", "end_offsets": {}})
+            if not self.quiet:
+                await socket.send_json({"type": "heartbeat", "end_offsets": {}})
 
     async def _give(
         self,

@@ -150,6 +150,23 @@ async def test_by_hand_what_is_not_acknowledged_comes_again_with_its_count(mesh,
         assert [(each["message"], each["attempt"]) for each in again] == [(1, 2), (2, 2)]
 
 
+@pytest.mark.parametrize("headers", [LINES, {}])
+async def test_a_member_that_goes_gives_back_what_it_held_at_once(mesh, sidecar, headers):
+    """Nothing is written to it meanwhile, by which its absence would be noticed."""
+    await publish(sidecar, 0)
+    query = {"subscription": "m", "from": "earliest", "ack": "manual"}
+    async with subscribe(sidecar, headers=headers, **query) as response:
+        fake = mesh.gatekeeper.subscriptions["m"]
+        fake.quiet = True
+        while b'"message":0' not in await response.content.readline():
+            pass
+        response.close()
+    while (await sidecar.get("/status"))[1]["streams"]:  # noqa: ASYNC110 - the sidecar's state
+        await asyncio.sleep(0.005)
+    await until(lambda: not fake.members)
+    assert len(fake.openings) == 1, "it was not the silence of the gatekeeper that ended it"
+
+
 async def test_an_app_that_reads_lines_settles_by_requests(mesh, sidecar):
     await publish(sidecar, 0, 1, 2)
     query = {"subscription": "m", "from": "earliest", "ack": "manual", "max_in_flight": "2"}
