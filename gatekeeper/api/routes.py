@@ -55,7 +55,7 @@ ROUTES: Final = (
     Route("stream", "GET", "/v1/stream", Needs.STREAM),
     Route("list_topics", "GET", "/v1/topics", Needs.LISTED),
     Route("create_topic", "POST", "/v1/topics", Needs.ADMIN),
-    Route("describe_topic", "GET", "/v1/topics/{name}", Needs.ANY, frozenset({"create"})),
+    Route("describe_topic", "GET", "/v1/topics/{name}", Needs.ANY, frozenset({"create", "ahead"})),
     Route("alter_topic", "PATCH", "/v1/topics/{name}", Needs.ADMIN),
     Route("delete_topic", "DELETE", "/v1/topics/{name}", Needs.ADMIN),
     Route("offsets", "GET", "/v1/topics/{name}/offsets", Needs.ANY, frozenset({"time_us"})),

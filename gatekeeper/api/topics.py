@@ -43,13 +43,17 @@ class Topics:
         return json_answer(listed)
 
     async def describe_topic(self, call: Call) -> web.StreamResponse:
-        """One topic; `create=1` makes it where the core creates topics on first use."""
-        create = call.query.get("create", "0")
-        if create not in ("0", "1"):
-            raise BadRequest("query: create must be 0 or 1")
+        """One topic; `create=1` makes it where the core creates topics on first use.
+
+        With `ahead=1` it is asked ahead of an append or an open, which is decided and noted by
+        itself: who may do nothing on the topic is told nothing, and one refusal is noted once.
+        """
+        create, ahead = _flag(call, "create"), _flag(call, "ahead")
         topic = topic_name(call.name)
+        if ahead and not self._gate.may_any(call.caller, topic):
+            return web.Response(status=204)
         self._gate.require_any(call.caller, topic)
-        query = {"create": "1"} if create == "1" else None
+        query = {"create": "1"} if create else None
         path = f"/v1/topics/{topic}"
         return passed_on(await self._core.ask("GET", path, call.behalf(), query=query))
 
@@ -94,6 +98,13 @@ class Topics:
     async def _described(self, call: Call) -> dict[str, Any]:
         with await self._intake.body(call.request, self._json_bytes_max) as body:
             return json_object(body)
+
+
+def _flag(call: Call, name: str) -> bool:
+    value = call.query.get(name, "0")
+    if value not in ("0", "1"):
+        raise BadRequest(f"query: {name} must be 0 or 1")
+    return value == "1"
 
 
 def version_wanted(call: Call) -> str | None:

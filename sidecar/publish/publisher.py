@@ -186,6 +186,7 @@ class Publisher:
     def hurry(self) -> None:
         """The sidecar stops: from now on nobody waits longer than it takes to store a message."""
         self._hurries = True
+        self._directory.hurry()
         if self._sweeper is not None:
             self._sweeper.cancel()
         self._sweep()

@@ -39,9 +39,12 @@ class Directory:
             # Known, and to be asked for at once.
             self._known = {topic: (info, -math.inf) for topic, info in memory.topics.items()}
         self._asked: dict[str, asyncio.Task[TopicInfo]] = {}
+        self._hurried = asyncio.Event()
 
     def known(self, topic: str) -> TopicInfo | None:
         """The description, if it needs no question now."""
+        if self._hurried.is_set():
+            return self._best_guess(topic)
         found = self._known.get(topic)
         return found[0] if found is not None and found[1] > self._clock() else None
 
@@ -54,6 +57,10 @@ class Directory:
         """The log has contradicted the description: ask again at the next use."""
         self._known.pop(topic, None)
 
+    def hurry(self) -> None:
+        """The sidecar stops: nobody waits for a description any longer, what is known has to do."""
+        self._hurried.set()
+
     async def lookup(self, topic: str) -> TopicInfo:
         """The description, asked for where it is not known."""
         found = self.known(topic)
@@ -64,14 +71,24 @@ class Directory:
             task = asyncio.create_task(self._ask(topic), name=f"describe {topic}")
             self._asked[topic] = task
             task.add_done_callback(lambda _: self._asked.pop(topic, None))
-        return await asyncio.shield(task)
+        hurried = asyncio.create_task(self._hurried.wait())
+        try:
+            await asyncio.wait({task, hurried}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            hurried.cancel()
+        return task.result() if task.done() else self._best_guess(topic)
+
+    def _best_guess(self, topic: str) -> TopicInfo:
+        return self.latest(topic) or TopicInfo()
 
     async def _ask(self, topic: str) -> TopicInfo:
-        last = self._known.get(topic)
-        info, fresh_s = last[0] if last is not None else TopicInfo(), GUESS_S
+        info, fresh_s = self._best_guess(topic), GUESS_S
         try:
             answer = await self._gateway.ask(
-                "GET", f"/v1/topics/{topic}", query={"create": "1"}, timeout_s=2.0
+                "GET",
+                f"/v1/topics/{topic}",
+                query={"create": "1", "ahead": "1"},
+                timeout_s=2.0,
             )
         except Unreachable:
             pass

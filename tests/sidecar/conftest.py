@@ -664,6 +664,7 @@ class FakeGatekeeper:
         self.read_failures: list[web.Response] = []
         """Answers to the next reads, in place of frames."""
         self.core_down = False
+        self.hang_topics: asyncio.Event | None = None
         self.hang: asyncio.Event | None = None
         self.requests: list[tuple[str, str]] = []
         self.appends: list[int] = []
@@ -901,6 +902,8 @@ class FakeGatekeeper:
 
     async def _topic(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]
+        if self.hang_topics is not None:
+            await self.hang_topics.wait()
         if name.startswith("forbidden."):
             return problem(403, "denied", "no", decision_id="d1", reason="rule")
         if "create" in request.query:

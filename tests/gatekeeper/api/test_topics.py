@@ -40,6 +40,23 @@ async def test_creation_on_first_use_is_passed_on_and_nothing_else(mesh: Any) ->
     assert "secret" not in mesh.core.topics
 
 
+async def test_one_refused_publish_is_one_denial_though_the_topic_is_asked_for_ahead(
+    mesh: Any, frame: Any, wait_until: Any
+) -> None:
+    caller = mesh.caller()
+    status, described, _ = await caller.ask("GET", "/v1/topics/orders.new?create=1&ahead=1")
+    assert (status, described["name"]) == (200, "orders.new")
+    assert (await caller.ask("GET", "/v1/topics/secret?create=1&ahead=2"))[0] == 400
+    assert (await caller.ask("GET", "/v1/topics/secret?create=1&ahead=1"))[0] == 204
+    assert "secret" not in mesh.core.topics
+    _, answer = await caller.append(frame("secret"))
+    assert [result["error"] for result in answer["results"]] == ["denied"]
+    # Asked for its own sake, it is a request like any other, and its refusal is noted.
+    assert (await caller.ask("GET", "/v1/topics/secret"))[0] == 403
+    await wait_until(lambda: len(mesh.core.records()) >= 2)
+    assert [record["action"] for record in mesh.core.records()] == ["publish", "any"]
+
+
 async def test_administration_needs_admin_and_is_recorded(mesh: Any) -> None:
     body = {"name": "orders.eu", "partitions": 2}
     status, made, _ = await mesh.caller().ask("POST", "/v1/topics", json=body)

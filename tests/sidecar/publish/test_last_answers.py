@@ -3,6 +3,8 @@
 import asyncio
 import json
 
+import pytest
+
 from sidecar.publish.last_answers import LastAnswers
 
 EXPECTED = {"auto": (202, "spooled"), "sidecar": (202, "spooled"), "core": (504, "in_doubt")}
@@ -63,6 +65,56 @@ async def test_a_sidecar_that_stops_while_the_log_is_silent_answers_everybody_an
     found = mesh.log.values("t")
     assert len(found) == len(set(found)) == 1 + len(asked)
     assert len(mesh.log.values("lines")) == taken
+
+
+@pytest.mark.parametrize("log_answers", [True, False])
+async def test_who_waits_while_a_topic_is_looked_up_is_answered_too(mesh, log_answers):
+    sidecar = await mesh.sidecar()
+    await sidecar.publish({"topic": "t", "message": "known"})
+    mesh.gatekeeper.hang_topics = asyncio.Event()
+    if not log_answers:
+        mesh.gatekeeper.hang = asyncio.Event()
+
+    async def publish(ack, way, path, body):
+        url = f"{sidecar.base}{path}?ack={ack}"
+        async with sidecar.client.post(url, data=body, headers=WAYS[way]) as response:
+            return response.status, await response.json()
+
+    bodies = {
+        "/publish": json.dumps({"topic": "fresh", "message": 1}),
+        "/publish/fresh": "1",
+        "/publish/fresh/batch": '[{"message":1},{"message":2}]',
+        "/publish/fresh/lines": "1\n2\n",
+    }
+    asked = {
+        (ack, way, path): asyncio.create_task(publish(ack, way, path, body))
+        for ack in EXPECTED
+        for way in WAYS
+        for path, body in bodies.items()
+    }
+    front = next(
+        each for each in sidecar.assembly.service._components if each.name == "fast publish"
+    )
+    busy = lambda: sum(each.busy for each in front.connections)  # noqa: E731
+    await sidecar.until(lambda: busy() + sidecar.assembly.site.in_flight == len(asked))
+    sidecar.assembly.service.ask_to_stop()
+    for (ack, *how), task in asked.items():
+        status, answer = await task
+        word = answer.get("durability", answer.get("code"))
+        committed = log_answers and ack != "sidecar"
+        wanted = [(200, "committed"), EXPECTED[ack]] if committed else [EXPECTED[ack]]
+        assert (status, word) in wanted, (ack, how, answer)
+    mesh.gatekeeper.hang_topics.set()
+    mesh.gatekeeper.hang_topics = None
+    if mesh.gatekeeper.hang is not None:
+        mesh.gatekeeper.hang.set()
+        mesh.gatekeeper.hang = None
+    mesh.sidecars.remove(sidecar)
+    await sidecar.stop()
+    again = await mesh.sidecar()
+    await again.until(lambda: again.assembly.outbox.records == 0)
+    # Two ways, three kinds of acknowledgement, six messages each; none lost, none twice.
+    assert sorted(mesh.log.values("fresh")) == [b"1"] * 24 + [b"2"] * 12
 
 
 async def test_what_the_log_still_answers_in_time_is_committed(mesh):

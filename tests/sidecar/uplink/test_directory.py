@@ -47,6 +47,20 @@ async def test_whoever_stops_waiting_does_not_take_the_answer_from_the_others(me
     assert (await patient).partitions == 2
 
 
+async def test_when_the_sidecar_stops_nobody_waits_for_a_description(mesh, directory):
+    mesh.log.topic("known", partitions=3)
+    await directory.lookup("known")
+    directory.now[0] = FRESH_S
+    mesh.gatekeeper.hang_topics = asyncio.Event()
+    waiting = [asyncio.create_task(directory.lookup(topic)) for topic in ("known", "new")]
+    await asyncio.sleep(0)  # Both wait now.
+    directory.hurry()
+    assert await asyncio.gather(*waiting) == [TopicInfo(3), TopicInfo()]
+    assert directory.known("another") == await directory.lookup("another") == TopicInfo()
+    assert questions(mesh, "another") == 0
+    mesh.gatekeeper.hang_topics.set()
+
+
 async def test_a_description_grows_old_and_is_asked_for_again(mesh, directory):
     await directory.lookup("orders")
     mesh.log.topics["orders"]["partitions"] = 5

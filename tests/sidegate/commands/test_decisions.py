@@ -25,6 +25,21 @@ def test_a_denial_is_listed_with_its_rule_and_found_by_its_id(
     assert (record["decision_id"], record["rule"]) == (denied, "D1")
 
 
+def test_one_refused_publish_is_one_denial_however_it_was_sent(
+    mesh: Any, in_mesh: Any, topic: str
+) -> None:
+    told = []
+    for place in ("", "/batch", "/lines"):
+        name = f"forbidden.{topic}{len(told)}"
+        status, problem, _ = mesh.request("POST", f"/publish/{name}{place}", [{"message": 1}])
+        assert status == 403, problem
+        told.append((name, problem["decision_id"]))
+    for name, decision_id in told:
+        shown = in_mesh("decisions", "--topic", name, "--json")
+        (record,) = json.loads(shown.stdout)["decisions"]
+        assert (record["decision_id"], record["action"]) == (decision_id, "publish")
+
+
 def test_allowed_ones_are_among_all_and_not_among_the_denied(
     mesh: Any, in_mesh: Any, topic: str
 ) -> None:
