@@ -64,7 +64,11 @@ class HttpMetrics:
     def observe(self, site: str, request: web.BaseRequest, status: int, seconds: float) -> None:
         """Count one request that was answered."""
         method = request.method if request.method in _METHODS else "other"
-        self._seconds.labels(site, _route(request), method, str(status)).observe(seconds)
+        self.count(site, _route(request), method, status, seconds)
+
+    def count(self, site: str, route: str, method: str, status: int, seconds: float) -> None:
+        """The same for a request that was never aiohttp's; `route` is a pattern too."""
+        self._seconds.labels(site, route, method, str(status)).observe(seconds)
 
     def connection_refused(self, site: str) -> None:
         """Count one connection that was one too many."""

@@ -174,24 +174,36 @@ def response_for(
         raise error
     if isinstance(error, web.RequestPayloadError):
         error = BodyBroken("the body is not encoded as its headers say, or ended too early")
-    problem = table.find(error) or _ANYWHERE.find(error)
-    if problem is None and isinstance(error, web.HTTPException):
+    known = table.find(error) or _ANYWHERE.find(error)
+    if known is None and isinstance(error, web.HTTPException):
         answer = _http_problem(error, request, identity)
-    elif problem is None:
-        answer = _unexpected(error, request, identity)
     else:
-        answer = problem_response(
+        answer = refusal_for(error, table, identity, method=request.method, path=request.path)
+    if request.writer.output_size > 0:
+        fields = {"status": answer.status, "error": type(error).__name__}
+        log.warning("answer broken off", extra={"fields": fields})
+        raise AnswerBroken(f"the answer had begun when {type(error).__name__} came") from error
+    return answer
+
+
+def refusal_for(
+    error: Exception, table: ProblemTable, identity: str, *, method: str, path: str
+) -> web.Response:
+    """The answer to an error that is not aiohttp's own."""
+    problem = table.find(error) or _ANYWHERE.find(error)
+    if problem is not None:
+        return problem_response(
             problem,
             str(error),
             request_id=identity,
             members=getattr(error, "members", None),
             headers=getattr(error, "headers", None),
         )
-    if request.writer.output_size > 0:
-        fields = {"status": answer.status, "error": type(error).__name__}
-        log.warning("answer broken off", extra={"fields": fields})
-        raise AnswerBroken(f"the answer had begun when {type(error).__name__} came") from error
-    return answer
+    error_id = secrets.token_hex(8)
+    fields = {"error_id": error_id, "method": method, "path": path}
+    log.error("unexpected error", exc_info=error, extra={"fields": fields})
+    detail = f"the service's log has the cause under the id {error_id}"
+    return problem_response(INTERNAL, detail, request_id=identity, members={"error_id": error_id})
 
 
 def _is_no_problem(error: Exception, request: web.BaseRequest) -> bool:
@@ -221,14 +233,3 @@ def _http_problem(
     return problem_response(
         Problem(error.status, code, phrase), detail, request_id=identity, headers=headers
     )
-
-
-def _unexpected(error: Exception, request: web.BaseRequest, identity: str) -> web.Response:
-    error_id = secrets.token_hex(8)
-    log.error(
-        "unexpected error",
-        exc_info=error,
-        extra={"fields": {"error_id": error_id, "method": request.method, "path": request.path}},
-    )
-    detail = f"the service's log has the cause under the id {error_id}"
-    return problem_response(INTERNAL, detail, request_id=identity, members={"error_id": error_id})

@@ -42,6 +42,7 @@ __all__ = [
     "add_health_routes",
     "health_app",
     "peer_certificate",
+    "transport_certificate",
 ]
 
 log = logging.getLogger("sidegate.hosting")
@@ -333,6 +334,10 @@ async def _sign(request: web.Request, response: web.StreamResponse) -> None:
 
 def peer_certificate(request: web.BaseRequest) -> bytes | None:
     """The certificate that the caller's connection was made with, in DER; None without one."""
-    transport = request.transport
-    secured = None if transport is None else transport.get_extra_info("ssl_object")
+    return None if request.transport is None else transport_certificate(request.transport)
+
+
+def transport_certificate(transport: asyncio.BaseTransport) -> bytes | None:
+    """The certificate of whoever is at the other end, in DER; None without one."""
+    secured = transport.get_extra_info("ssl_object")
     return None if secured is None else secured.getpeercert(binary_form=True)

@@ -49,6 +49,8 @@ FLAG_ENCRYPTED: Final = 0x0001
 
 _HEAD: Final = struct.Struct("<4sBBHIIII")
 HEAD_BYTES: Final = _HEAD.size
+_PARTITION_AT: Final = HEAD_BYTES + 4
+"""The producer part is the first, and its kind and lengths take four bytes."""
 _CRC_AT: Final = 20
 _PART_HEAD: Final = struct.Struct("<BBH")
 _ORDERS: Final = (
@@ -121,6 +123,14 @@ def peek_lengths(data: bytes | bytearray | memoryview, position: int = 0) -> Len
         raise BadField("uncompressed length", "differs from the length of an uncompressed body")
     has_body = magic == MAGIC
     return Lengths(envelope_len, envelope_len + (padded(body_len) if has_body else 0))
+
+
+def peek_partition(data: bytes | bytearray | memoryview) -> int:
+    """The partition of the frame at the begin of `data`, which is not checked: for frames of a
+    peer that has checked them, where reading every part of each would cost too much."""
+    if len(data) < _PARTITION_AT + 4 or data[HEAD_BYTES] != KIND_PRODUCER:
+        raise Truncated("the envelope is incomplete")
+    return int.from_bytes(data[_PARTITION_AT : _PARTITION_AT + 4], "little", signed=True)
 
 
 def decode_envelope(data: bytes | bytearray | memoryview, position: int = 0) -> Envelope:

@@ -5,6 +5,7 @@ or on a Unix socket by the user id that the kernel vouches for. The decisions ar
 middleware only looks at the connection. Nothing that a request says about itself counts.
 """
 
+import asyncio
 import logging
 import socket
 import struct
@@ -19,7 +20,7 @@ from aiohttp.typedefs import Handler, Middleware
 from cryptography import x509
 
 from hosting.spiffe import NotSpiffe, spiffe_id_of
-from hosting.web import peer_certificate
+from hosting.web import transport_certificate
 
 IDENTITY: Final = web.RequestKey("core.identity", str)
 """The admitted caller: a SPIFFE id, or `uid:N`."""
@@ -126,6 +127,14 @@ class _Refusals:
         self._untold = 0
 
 
+def admit_connection(admission: Admission, transport: asyncio.BaseTransport, now: datetime) -> str:
+    """The caller at the other end of a connection, or NotAdmitted."""
+    connection = transport.get_extra_info("socket")
+    if connection is not None and connection.family == socket.AF_UNIX:
+        return admit_uid(admission, peer_uid(connection))
+    return admit_certificate(admission, transport_certificate(transport), now)
+
+
 def admission_middleware(
     admission: Admission, now: Callable[[], datetime] = lambda: datetime.now(UTC)
 ) -> Middleware:
@@ -137,12 +146,8 @@ def admission_middleware(
         transport = request.transport
         if transport is None:
             raise ConnectionResetError("the caller has gone")
-        connection = transport.get_extra_info("socket")
         try:
-            if connection is not None and connection.family == socket.AF_UNIX:
-                request[IDENTITY] = admit_uid(admission, peer_uid(connection))
-            else:
-                request[IDENTITY] = admit_certificate(admission, peer_certificate(request), now())
+            request[IDENTITY] = admit_connection(admission, transport, now())
         except NotAdmitted as error:
             refused.note(str(error), request.remote, now())
             raise

@@ -126,6 +126,11 @@ def refuse(
     return Refused(producer.topic, producer.partition, code, detail, retryable, members or {})
 
 
+def answer_json(outcomes: Iterable[Outcome]) -> dict[str, object]:
+    """An append's answer."""
+    return {"results": [outcome_json(outcome) for outcome in outcomes]}
+
+
 def outcome_json(outcome: Outcome) -> dict[str, object]:
     """One entry of an append's answer."""
     match outcome:

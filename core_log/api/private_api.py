@@ -10,6 +10,7 @@ from typing import Final
 from core_log.api.admission import Admission
 from core_log.api.append import Appender
 from core_log.api.channel_routes import ChannelRoutes
+from core_log.api.fast_append import FastAppend
 from core_log.api.proof_routes import ProofRoutes
 from core_log.api.reading import Reads
 from core_log.api.request_body import Bodies
@@ -65,6 +66,7 @@ class PrivateApi:
         self._appender: Appender | None = None
         self._proofs: ProofRoutes | None = None
         self._site: HttpSite | None = None
+        self.front: FastAppend | None = None
 
     @property
     def address(self) -> Address:
@@ -104,6 +106,16 @@ class PrivateApi:
             frozenset(self._config.admit) if not self._config.listen.is_unix else frozenset(),
             frozenset(self._config.admit_uids),
         )
+        front = FastAppend(
+            appender,
+            bodies,
+            admission,
+            site=self.name,
+            metrics=self._http_metrics,
+            tracing=self._tracing,
+            connections_max=REQUEST_CONNECTIONS,
+            draining=draining,
+        )
         site = HttpSite(
             self.name,
             make_app(api, admission, draining),
@@ -112,9 +124,11 @@ class PrivateApi:
             limits=HttpLimits(connections_max=limits.streams_max + REQUEST_CONNECTIONS),
             metrics=self._http_metrics,
             socket_mode=_OWNER_ONLY if admission.uids <= {os.getuid()} else _EVERY_USER,
+            front=front.wrap,
         )
         await site.start()
-        self._site, self._appender, self._proofs = site, appender, proofs
+        await front.start()
+        self._site, self.front, self._appender, self._proofs = site, front, appender, proofs
         storage.disk.tail(self._metrics.count_group)
         self._metrics.registry.register(SubscriptionCollector(storage.subscribing, storage.cursors))
         self._metrics.registry.register(
@@ -130,11 +144,13 @@ class PrivateApi:
 
     async def drain(self) -> None:
         """Refuse new requests, end streams and waits, finish the appends that were accepted."""
-        if self._site is not None:
-            await self._site.drain()
+        if self._site is not None and self.front is not None:
+            await asyncio.gather(self.front.drain(), self._site.drain())
 
     async def stop(self) -> None:
         """Close every connection."""
+        if self.front is not None:
+            await self.front.stop()
         if self._site is not None:
             await self._site.stop()
         if self._appender is not None:

@@ -56,7 +56,7 @@ class Bodies:
         declared = request.content_length or 0
         if declared > limit:
             raise BodyTooLarge(limit)
-        held = self._hold(declared, 0)
+        held = self.hold(declared)
         try:
             chunks: list[bytes] = []
             size = 0
@@ -66,14 +66,17 @@ class Bodies:
                 if size > limit:
                     raise BodyTooLarge(limit)
                 # A body of undeclared length counts as it comes.
-                held = self._hold(size, held)
+                held = self.hold(size, held)
                 chunks.append(chunk)
             yield chunks[0] if len(chunks) == 1 else b"".join(chunks)
         finally:
-            self.bytes -= held
+            self.release(held)
 
-    def _hold(self, wanted: int, held: int) -> int:
-        """Count `wanted` bytes in place of the `held` ones; fewer than those change nothing."""
+    def hold(self, wanted: int, held: int = 0) -> int:
+        """Count `wanted` bytes in place of the `held` ones; fewer than those change nothing.
+
+        Returns how many are held now, which is for the caller to release.
+        """
         more = wanted - held
         if more <= 0:
             return held
@@ -81,6 +84,10 @@ class Bodies:
             raise TooManyRequestBytes(self._bytes_max)
         self.bytes += more
         return wanted
+
+    def release(self, held: int) -> None:
+        """These bytes are no longer needed."""
+        self.bytes -= held
 
 
 async def read_json(request: web.Request) -> object:

@@ -56,7 +56,7 @@ class Api:
         with self.tracing.span("append", "server", trace):
             async with self.bodies.read(request, intake.REQUEST_BYTES_MAX) as body:
                 outcomes = await self.appender.append(body, cause_of(request))
-        return json_response({"results": [intake.outcome_json(outcome) for outcome in outcomes]})
+        return json_response(intake.answer_json(outcomes))
 
     async def read(self, request: web.Request) -> web.Response:
         """`GET /v1/read`: frames out."""

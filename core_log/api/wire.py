@@ -30,9 +30,12 @@ def json_response(
 
 def cause_of(request: web.Request) -> Cause:
     """On whose behalf a gatekeeper asks, in its own words. Only gatekeepers get here."""
-    return Cause(
-        _name(request.headers.get(PRINCIPAL_HEADER)), _name(request.headers.get(DECISION_HEADER))
-    )
+    return named_cause(request.headers.get(PRINCIPAL_HEADER), request.headers.get(DECISION_HEADER))
+
+
+def named_cause(principal: str | None, decision: str | None) -> Cause:
+    """The same from the values of the two headers."""
+    return Cause(_name(principal), _name(decision))
 
 
 def if_version(request: web.Request) -> int | None:

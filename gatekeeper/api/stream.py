@@ -36,7 +36,7 @@ from gatekeeper.errors import (
 from gatekeeper.identity.authentication_errors import AuthenticationError
 from gatekeeper.identity.authenticator import Authenticator
 from gatekeeper.metrics import GateMetrics
-from log_format.envelope import decode_envelope
+from log_format.envelope import peek_partition
 from log_format.errors import FormatError
 
 log = logging.getLogger("sidegate.gatekeeper.stream")
@@ -253,13 +253,13 @@ class _AgeCheck:
         if self._max_age_s is None:
             return False
         try:
-            partition = decode_envelope(frame).producer.partition
+            partition = peek_partition(frame)
+            if partition in self._seen:
+                return False
+            self._seen.add(partition)
+            return is_older(frame, self._max_age_s, time.time_ns() // 1000)
         except FormatError:
             return True
-        if partition in self._seen:
-            return False
-        self._seen.add(partition)
-        return is_older(frame, self._max_age_s, time.time_ns() // 1000)
 
 
 async def _receive_open(

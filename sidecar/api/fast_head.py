@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import parse_qsl
 
+from hosting.front import HEAD_BYTES_MAX
 from sidecar.api.api_types import PublishQuery, parse_query
 from sidecar.api.guard import Guard
 from sidecar.errors import SidecarError
 from sidecar.publish.batch import Ack
 
-HEAD_BYTES_MAX: Final = 8 * 1024
-"""Longer heads are aiohttp's to judge."""
 _LINE: Final = re.compile(rb"POST /publish(?:\?([!-~]*))? HTTP/1\.1")
 _FIELD: Final = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\x20-\x7e\x80-\xff\t]*)")
 _LENGTH: Final = re.compile(rb"[0-9]{1,10}")

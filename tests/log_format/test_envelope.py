@@ -13,6 +13,7 @@ from log_format.envelope import (
     decode_envelope,
     new_envelope,
     peek_lengths,
+    peek_partition,
     provenance_signed_bytes,
     read_stamped,
     seal_provenance,
@@ -171,3 +172,17 @@ def test_lengths_are_known_from_the_head_alone(sent: bytes) -> None:
 def test_a_body_above_the_limit_is_not_announced(producer: Producer) -> None:
     with pytest.raises(TooLarge):
         new_envelope(producer, body_len=1, uncompressed_len=BODY_BYTES_MAX + 1, codec=Codec.ZSTD)
+
+
+@pytest.mark.parametrize("partition", [0, 1, 255, 256, 2**31 - 1])
+def test_the_partition_can_be_told_without_reading_the_rest(
+    producer: Producer, partition: int
+) -> None:
+    part = replace(producer, partition=partition)
+    assert peek_partition(new_envelope(part, body_len=8, uncompressed_len=8)) == partition
+
+
+@pytest.mark.parametrize("data", [b"", bytes(HEAD_BYTES), bytes(100)])
+def test_what_is_no_envelope_has_no_partition(data: bytes) -> None:
+    with pytest.raises(Truncated):
+        peek_partition(data)
