@@ -123,7 +123,7 @@ class Network:
 
 def _end(process: "subprocess.Popen[str]") -> None:
     process.terminate()
-    process.communicate(timeout=20)
+    process.communicate(timeout=60)
 
 
 def can_isolate() -> bool:

@@ -488,7 +488,7 @@ class LiveCaller:
             yield socket
 
 
-async def until(holds: Callable[[], Any], timeout_s: float = 5.0) -> None:
+async def until(holds: Callable[[], Any], timeout_s: float = 60.0) -> None:
     """Wait for something that another task brings about."""
     async with asyncio.timeout(timeout_s):
         while not holds():  # noqa: ASYNC110 - looked at from outside

@@ -311,7 +311,7 @@ class Process:
         self.popen.send_signal(number)
 
     def end(self) -> int:
-        self.popen.communicate(timeout=20)
+        self.popen.communicate(timeout=60)
         return self.popen.returncode
 
 

@@ -122,7 +122,7 @@ def command(tmp_path: Path) -> Command:
     return Command(tmp_path)
 
 
-CONNECTED_S_MAX = 30.0
+CONNECTED_S_MAX = 60.0
 """An interpreter and a token, on a machine that runs tests on all of its cores."""
 
 
@@ -166,7 +166,7 @@ def _start_sidecar(stack: ExitStack, mesh: Any, name: str) -> None:
         stdin=subprocess.DEVNULL,
         stderr=log,
     )
-    stack.callback(process.wait, 20)
+    stack.callback(process.wait, 60)
     stack.callback(process.terminate)
 
 

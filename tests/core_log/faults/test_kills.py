@@ -157,7 +157,6 @@ def kill_again_and_again(kit: Any, folder: Path, seed: int, kills: int) -> None:
     assert len(signed) >= kills // 2
 
 
-@pytest.mark.timeout(120)
 def test_a_killed_writer_loses_nothing(kit: Any, tmp_path: Path, seed: int) -> None:
     kill_again_and_again(kit, tmp_path, seed, kills=10)
 

@@ -46,7 +46,7 @@ class Opened:
 
 
 async def end_of(socket: Any) -> dict[str, Any]:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while (said := (await socket.receive()).json())["type"] != "end":
             pass
     return said

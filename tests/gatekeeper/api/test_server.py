@@ -87,7 +87,7 @@ async def test_a_handshake_that_takes_too_long_is_ended(new_mesh: Any, wait_unti
     mesh = await new_mesh(limits={"handshake_timeout": 0.1})
     (one,) = await half_open(mesh.port, 1)
     loop = asyncio.get_running_loop()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         assert await loop.sock_recv(one, 1) == b""
     one.close()
     await wait_until(lambda: mesh.gatekeeper.listener.handshakes == 0)
@@ -114,7 +114,7 @@ async def test_headers_that_drip_are_cut_off_in_time(new_mesh: Any) -> None:
 async def test_an_idle_connection_is_closed_after_the_header_time(new_mesh: Any) -> None:
     mesh = await new_mesh(limits={"header_timeout": 0.2})
     reader, writer = await open_tls(mesh)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         assert await reader.read() == b""
     writer.close()
 

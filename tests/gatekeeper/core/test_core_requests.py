@@ -188,7 +188,7 @@ async def test_silence_ends_in_time_and_the_late_answer_reaches_nobody(
     with pytest.raises(CoreLost, match="in time"):
         await pool.ask(HEAD, [b"aa"], 0.05)
     late.set()
-    assert (await pool.ask(HEAD, [b"bb"], 1.0)).body == b"bb"
+    assert (await pool.ask(HEAD, [b"bb"], 30.0)).body == b"bb"
 
 
 async def test_connections_are_bounded_and_requests_wait_for_one(
@@ -208,7 +208,7 @@ async def test_connections_are_bounded_and_requests_wait_for_one(
 
     pool = await serve(talk, connections_max=2)
     bodies = [f"{number:02d}".encode() for number in range(10)]
-    replies = await asyncio.gather(*(pool.ask(HEAD, [body], 5.0) for body in bodies))
+    replies = await asyncio.gather(*(pool.ask(HEAD, [body], 30.0) for body in bodies))
     assert [reply.body for reply in replies] == bodies
     assert most == 2
 
@@ -226,7 +226,7 @@ async def test_a_large_body_waits_for_a_slow_reader(
 
     pool = await serve(talk)
     pieces = [memoryview(bytes(100_000))] * 80
-    assert (await pool.ask(head, pieces, 5.0)).body == str(size).encode()
+    assert (await pool.ask(head, pieces, 30.0)).body == str(size).encode()
 
 
 async def test_nobody_there_is_an_error_at_once(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ async def test_a_publish_answers_with_its_receipt(sidecar, proofs):
 
 async def test_without_a_checkpoint_in_time_the_message_is_published_all_the_same(sidecar, proofs):
     status, answer = await sidecar.publish(
-        {"topic": "t", "message": 1}, receipt="1", timeout_ms="300"
+        {"topic": "t", "message": 1}, receipt="1", timeout_ms="2000"
     )
     assert (status, answer["offset"], answer["receipt"]) == (200, 0, None)
     assert "no checkpoint covers" in answer["reason"]

@@ -24,7 +24,7 @@ def connect(sidecar, topic="orders", **query):
 
 
 async def take(socket, count):
-    return [await socket.receive_json(timeout=10) for _ in range(count)]
+    return [await socket.receive_json(timeout=60) for _ in range(count)]
 
 
 def messages(envelopes):
@@ -194,10 +194,10 @@ async def test_an_echo_gives_back_what_was_sent_as_it_was_sent(sidecar):
     async with connect(sidecar, echo="true") as socket:
         for text in ("hello", "", '{"a": 1}', "é" * 70_000):
             await socket.send_str(text)
-            assert (await socket.receive(timeout=10)).data == text
+            assert (await socket.receive(timeout=60)).data == text
         for data in (b"\x00\xff", b"", b"text"):
             await socket.send_bytes(data)
-            message = await socket.receive(timeout=10)
+            message = await socket.receive(timeout=60)
             assert (message.type, message.data) == (aiohttp.WSMsgType.BINARY, data)
     _, page = await sidecar.get("/messages/orders")
     assert len(page["messages"]) == 7

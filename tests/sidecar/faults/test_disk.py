@@ -145,7 +145,7 @@ async def test_a_disk_that_hardly_moves_delays_only_who_needs_it(mesh):
         for n in range(20)
     ]
     mesh.gatekeeper.hang = asyncio.Event()
-    await asyncio.to_thread(disk.syncing.wait, 10)
+    await asyncio.to_thread(disk.syncing.wait, 60)
     # Meanwhile everything answers that needs no disk.
     assert (await sidecar.get("/healthz"))[0] == 200
     assert not any(task.done() for task in kept)
@@ -169,7 +169,7 @@ async def test_an_outage_with_a_slow_disk_keeps_the_order_and_the_count(mesh):
         disk.gate.clear()
         disk.syncing.clear()
         asked = asyncio.create_task(sidecar.publish({"topic": "t", "message": number}))
-        await asyncio.to_thread(disk.syncing.wait, 10)
+        await asyncio.to_thread(disk.syncing.wait, 60)
         assert not asked.done(), "nothing is promised before it is synced"
         disk.gate.set()
         assert (await asked)[0] == 202

@@ -40,12 +40,12 @@ class Stage:
     async def behind_spool(self, ack):
         sidecar = await self._hanging()
         assert (await self._one(sidecar, Ack.AUTO, timeout_ms=60))[0] == 202
-        answer = asyncio.create_task(self._one(sidecar, ack, timeout_ms=5000))
+        answer = asyncio.create_task(self._one(sidecar, ack, timeout_ms=60_000))
         if ack is Ack.CORE:
             await sidecar.until(lambda: sidecar.assembly.publisher.waiting_messages > 0)
         else:
             # It does not wait for what is before it.
-            await asyncio.wait_for(asyncio.shield(answer), 2)
+            await asyncio.wait_for(asyncio.shield(answer), 50)
         self.mesh.gatekeeper.hang.set()
         return await answer
 

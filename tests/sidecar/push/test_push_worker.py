@@ -27,9 +27,16 @@ async def push(sidecar, hook):
             sidecar, "/subscriptions", {**wanted, **changes, "push": pushing}
         )
         assert status == 201, document
+        await begun(sidecar, document["name"])
         return document
 
     return push_
+
+
+async def begun(sidecar, name="mailer"):
+    """Return once a worker carries the subscription out: it learns of it by itself."""
+    running = sidecar.assembly.pushes.running
+    await sidecar.until(lambda: name in running and running[name].worker is not None)
 
 
 QUICK = {"first_ms": 1, "max_ms": 1}
@@ -220,9 +227,9 @@ async def test_retry_after_of_a_busy_app_holds_everything(sidecar, hook, push):
     busy = web.Response(status=429, headers={"Retry-After": "1"})
     hook.answers = [busy]
     await push(retry=QUICK)
+    began = asyncio.get_running_loop().time()
     await publish(sidecar, "a", key="a")
     await hook.until(1)
-    began = asyncio.get_running_loop().time()
     await publish(sidecar, "b", key="b")
     await hook.until(3)
     assert asyncio.get_running_loop().time() - began > 0.7
@@ -334,8 +341,9 @@ async def test_no_more_is_taken_than_may_be_held(mesh, hook):
     wanted = {"name": "mailer", "topic": "orders", "push": {"url": hook.url}}
     assert (await post(sidecar, "/subscriptions", wanted))[0] == 201
     await publish(sidecar, *range(50), key="one")
+    await begun(sidecar)
     worker = sidecar.assembly.pushes.running["mailer"]
-    await sidecar.until(lambda: worker.worker is not None and worker.worker.queue.held >= 5)
+    await sidecar.until(lambda: worker.worker.queue.held >= 5)
     await asyncio.sleep(0.1)
     assert worker.worker.queue.held == 5
     go.set()

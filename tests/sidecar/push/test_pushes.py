@@ -22,7 +22,7 @@ async def begin(sidecar, hook, name="m", **changes):
     await sidecar.until(lambda: name in sidecar.assembly.pushes.running)
 
 
-async def test_a_changed_definition_counts_and_a_deleted_one_ends(sidecar, hook):
+async def test_a_changed_definition_counts_and_a_deleted_one_ends(mesh, sidecar, hook):
     await begin(sidecar, hook)
     first = sidecar.assembly.pushes.running["m"]
     await ask(sidecar, "PATCH", "/subscriptions/m", {"push": {"url": hook.url, "body": "raw"}})
@@ -30,6 +30,7 @@ async def test_a_changed_definition_counts_and_a_deleted_one_ends(sidecar, hook)
     await sidecar.publish({"topic": "t", "message": 17})
     await hook.until(1)
     assert hook.seen[0][1] == b"17"
+    await sidecar.until(lambda: mesh.gatekeeper.subscriptions["m"].low[0] == 1)
     await ask(sidecar, "DELETE", "/subscriptions/m")
     await sidecar.until(lambda: not sidecar.assembly.pushes.running)
     assert (await sidecar.get("/status"))[1]["pushes"]["delivered"] == 1

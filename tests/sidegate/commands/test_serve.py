@@ -79,11 +79,11 @@ def start_issuer(folder: Path, *options: str) -> "subprocess.Popen[bytes]":
 def test_a_service_stops_cleanly_when_asked(state: State, number: int) -> None:
     process = start_issuer(state.root)
     os.kill(process.pid, number)
-    process.communicate(timeout=20)
+    process.communicate(timeout=60)
     assert process.returncode == 0
 
 
 def test_a_service_stops_when_its_standard_input_ends_if_told_so(state: State) -> None:
     process = start_issuer(state.root, "--stop-with-stdin")
-    process.communicate(b"", timeout=20)
+    process.communicate(b"", timeout=60)
     assert process.returncode == 0
