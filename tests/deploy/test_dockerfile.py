@@ -114,6 +114,7 @@ def test_the_base_image_is_named_exactly() -> None:
     assert re.search(r"^ARG PYTHON_IMAGE=python:\d+\.\d+\.\d+-slim-\w+$", TEXT, re.MULTILINE)
 
 
+@pytest.mark.timeout(600)
 def test_the_install_steps_of_a_services_image_give_a_command_that_works(tmp_path: Path) -> None:
     workshop = Workshop(tmp_path)
     workshop.carry_out(inherited("trimmed"))
@@ -127,6 +128,7 @@ def test_the_install_steps_of_a_services_image_give_a_command_that_works(tmp_pat
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1200)
 def test_the_install_steps_of_the_audits_image_give_a_command_that_works(tmp_path: Path) -> None:
     workshop = Workshop(tmp_path)
     workshop.carry_out(inherited("audit-build"))
