@@ -164,15 +164,17 @@ class Checkpointer:
 
     def _replace_newest(self, signed: SignedHead) -> None:
         before = self.newest
+        follows = before is not None and before.size != signed.size
+        if before is not None and follows and before.size in self._log.segment_ends():
+            # Signed before it was known that the segment would end there. Kept before its file is
+            # used for the next one: a check misses the checkpoint of a segment's end.
+            self._notes.keep(before)
         self._notes.save_newest(signed)
         self.newest = signed
         self._recent[signed.size] = signed
         if len(self._recent) > RECENT_MAX:
             self._recent.popitem(last=False)
-        if before is not None and before.size != signed.size:
-            if before.size in self._log.segment_ends():
-                # Signed before it was known that the segment would end there.
-                self._notes.keep(before)
+        if before is not None and follows:
             self._keep_cosigned(before)
 
     def _keep_cosigned(self, signed: SignedHead) -> None:

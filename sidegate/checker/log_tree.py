@@ -17,7 +17,7 @@ from log_format.tree import HASH_BYTES
 from sidegate.checker.findings import Finding, SegmentSummary
 from sidegate.checker.mapped import map_file
 from sidegate.checker.tree_check import TreeCheck, split_views
-from sidegate.checker.tree_files import Claim, TreeFiles, signature_findings
+from sidegate.checker.tree_files import SERIES_FOLDER, Claim, TreeFiles, signature_findings
 
 DIFFERING_MAX = 100
 """Batches named one by one because their tile has another hash."""
@@ -69,6 +69,7 @@ class LogTree:
         """Recompute the tree and compare; None for a log that has none, such as control state."""
         if not self.has_senders:
             return None
+        summaries = list(summaries)
         report = TreeReport(findings=list(self._files.findings))
         claims = self._sound_claims(report)
         report.findings += split_views([*self._files.claims, *self._given])
@@ -79,6 +80,7 @@ class LogTree:
         report.findings += self._named(tree.differing)
         report.findings += tree.findings
         report.findings += self._missing()
+        report.findings += self._missing_ends(summaries)
         report.leaves = tree.size
         report.checkpoints = len(self._files.claims) + len(self._given)
         wrong = {finding.file for finding in report.findings}
@@ -117,9 +119,25 @@ class LogTree:
             if size > newest
         ]
 
+    def _missing_ends(self, summaries: Sequence[SegmentSummary]) -> list[Finding]:
+        """Checkpoints of segments' ends, which are never thinned out."""
+        sizes = {claim.head.size for claim in self._files.claims}
+        ends = [summary.next_leaf for summary in summaries[:-1] if summary.next_leaf is not None]
+        name = self._files.name(self._files.folder / SERIES_FOLDER)
+        text = "checkpoint of {} leaves: a segment ends there, and it is not among the kept ones"
+        return [
+            Finding("checkpoint_missing", name, None, text.format(end))
+            for end in ends
+            if end not in sizes and end < max(sizes, default=0)
+        ]
+
     def _tell_unproven(self, report: TreeReport, claims: Sequence[Claim]) -> None:
         sizes = [claim.head.size for claim in claims if self._is_cosigned(claim)]
         report.cosigned = max(sizes, default=0)
+        if not self._cores:
+            report.unproven.append(
+                "no key of this log's core was given, so no signature of it counts"
+            )
         if not self._keys.gatekeepers:
             report.unproven.append("no witness's key was given, so no cosignature counts")
         alone = sorted({claim.head.size for claim in claims} - set(sizes))

@@ -102,8 +102,10 @@ class TreeFiles:
         self.state: TreeState | None = None
         self._edge: dict[tuple[int, int], bytes] = {}
         if self.exists:
-            self._read_checkpoints()
+            # In this order: the state tells which checkpoint there must be, and a running core may
+            # sign more between the two looks.
             self._read_edge()
+            self._read_checkpoints()
 
     def name(self, path: Path) -> str:
         """A file as reports call it."""

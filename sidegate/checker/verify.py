@@ -118,10 +118,14 @@ def log_id_of(folder: Path) -> bytes | None:
     return None
 
 
-def unmatched(logs: Sequence[Path], checkpoints: Sequence[Claim]) -> list[Finding]:
-    """Checkpoints of logs that are none of these: such a log was here, and is gone."""
+def unmatched(
+    logs: Sequence[Path], checkpoints: Sequence[Claim], cores: Sequence[VerifierKey] = ()
+) -> list[Finding]:
+    """Checkpoints and keys of logs that are none of these: such a log was here, and is gone."""
     origins = {log_origin(found) for found in map(log_id_of, logs) if found is not None}
-    return [
+    names = sorted({core.name for core in cores} - origins)
+    text = "a core's key of this log was given, and no such log is here"
+    return [Finding("log_missing", name, None, text) for name in names] + [
         Finding(
             "log_missing",
             claim.name,

@@ -103,7 +103,7 @@ def verify(
                 )
                 for folder in folders
             ]
-        reports[0].findings += unmatched(folders, checkpoints)
+        reports[0].findings += unmatched(folders, checkpoints, keys.cores)
     except (CannotCheckError, OSError) as error:
         click.echo(f"Could not check: {error}", err=True)
         sys.exit(COULD_NOT_RUN)

@@ -41,7 +41,8 @@ def test_without_keys_the_tree_is_checked_and_nothing_is_proven(signed_log: Any)
     found: TreeReport = report(signed_log, Keys())
     assert found.findings == []
     assert (found.leaves, found.cosigned) == (12, 0)
-    assert "no witness's key" in found.unproven[0]
+    assert "no key of this log's core" in found.unproven[0]
+    assert "no witness's key" in found.unproven[1]
 
 
 def test_a_checkpoint_of_another_log_in_the_folder_is_named(signed_log: Any) -> None:

@@ -150,6 +150,15 @@ def test_a_removed_checkpoint_file(signed_log: Any) -> None:
     assert "checkpoint of 12 leaves" in missing.text
 
 
+@pytest.mark.parametrize("size", [4, 8])
+def test_a_removed_checkpoint_of_a_segments_end(signed_log: Any, size: int) -> None:
+    signed_log.write()
+    (signed_log.folder / "tree" / "checkpoints" / f"{size:020d}").unlink()
+    (missing,) = check(signed_log).findings
+    assert missing.kind == "checkpoint_missing"
+    assert f"checkpoint of {size} leaves" in missing.text
+
+
 def test_a_checkpoint_that_a_witness_remembers_and_the_log_does_not(signed_log: Any) -> None:
     signed_log.write()
     seen = signed_log.remember("witness", 12)

@@ -1,5 +1,7 @@
 """The files of a tree, read as they are, and missed where they are gone."""
 
+import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +76,27 @@ def test_no_changed_byte_of_a_state_is_believed(signed_log: Any) -> None:
         changed = bytearray(whole)
         changed[position] ^= 1
         assert decode_state(bytes(changed)) is None, position
+
+
+def test_a_core_that_signs_between_two_looks_leaves_no_checkpoint_missing(signed_log: Any) -> None:
+    signed_log.write()
+    tree = signed_log.folder / "tree"
+    state, newest = (tree / "state").read_bytes(), (tree / "checkpoint").read_bytes()
+    (tree / "checkpoint").write_text(str(signed_log.note(10)))
+    (tree / "state").unlink()
+    os.mkfifo(tree / "state")
+
+    def sign() -> None:
+        with (tree / "state").open("wb") as looked_at:
+            (tree / "checkpoint").write_bytes(newest)
+            looked_at.write(state)
+
+    core = threading.Thread(target=sign, daemon=True)
+    core.start()
+    files = files_of(signed_log)
+    core.join()
+    assert files.state is not None
+    assert files.state.signed == max(claim.head.size for claim in files.claims) == 12
 
 
 def test_signatures_are_judged_by_the_keys_that_are_known(signed_log: Any) -> None:

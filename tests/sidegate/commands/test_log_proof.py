@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from log_format.note import SignatureType, VerifierKey
+
 
 @pytest.fixture
 def log(signed_log: Any) -> Any:
@@ -145,6 +147,19 @@ def test_what_the_core_signed_before_its_key_was_renewed_is_proven_by_the_old_ke
             checked = command("log", "check-proof", file, *keys, "--witness", "gatekeeper.pub")
             assert checked.returncode == 0, checked.stdout
     assert command("log", "check-proof", "before.json", *KEYS).returncode == 1
+
+
+def test_a_log_that_was_put_in_the_place_of_the_one_whose_key_is_known(
+    command: Any, log: Any
+) -> None:
+    """Everything fits: another log, with a key of its own."""
+    name = "sidegate/" + "ab" * 16
+    known = VerifierKey(name, SignatureType.ED25519, log.core_key.public)
+    (command.folder / "known.pub").write_text(f"{known}\n")
+    result = command("log", "verify", ".", "--key", "known.pub")
+    assert result.returncode == 1
+    assert f"log_missing: {name}" in result.stdout
+    assert "no key of this log's core was given" in result.stdout
 
 
 def test_verify_takes_keys_and_checkpoints_from_elsewhere(command: Any, log: Any) -> None:
