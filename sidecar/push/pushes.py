@@ -208,6 +208,9 @@ class Pushes:
 
 
 def _essence(definition: dict[str, Any]) -> tuple[object, ...]:
-    """What a worker depends on. A pause or a seek reaches it through its session."""
-    names = ("topic", "mode", "lease_ms", "settings", "created_us")
-    return tuple(definition.get(name) for name in names)
+    """What a worker depends on. A pause or a seek reaches it through its session, and how far
+    letters were put back is nothing to it."""
+    names = ("topic", "mode", "lease_ms", "created_us")
+    settings = dict(definition.get("settings") or {})
+    settings.pop("redriven", None)
+    return settings, *(definition.get(name) for name in names)

@@ -37,6 +37,7 @@ async def test_redrive_delivers_the_dead_letters_again_and_ends(mesh, sidecar, h
     await publish(sidecar, 1, 2)
     fake = mesh.gatekeeper.subscriptions["mailer"]
     await sidecar.until(lambda: fake.low[0] == 2)
+    running = sidecar.assembly.pushes.running["mailer"]
     status, started = await ask(sidecar, "POST", "/subscriptions/mailer/redrive")
     assert (status, started["subscription"]) == (201, "mailer.redrive")
     assert (started["topic"], started["messages_max"]) == ("orders.dead", 2)
@@ -50,6 +51,9 @@ async def test_redrive_delivers_the_dead_letters_again_and_ends(mesh, sidecar, h
         "orders.dead/0/1",
     }
     await over(mesh, sidecar, "mailer.redrive")
+    await sidecar.until(lambda: list(sidecar.assembly.pushes.running) == ["mailer"])
+    assert sidecar.assembly.pushes.running["mailer"] is running, "it was not begun anew"
+    assert running.definition["settings"]["redriven"] == {"0": 2}
     assert (await ask(sidecar, "POST", "/subscriptions/mailer/redrive"))[1] == {
         "subscription": None,
         "topic": "orders.dead",
