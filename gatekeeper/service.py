@@ -13,6 +13,7 @@ from gatekeeper.api.admin import Admin
 from gatekeeper.api.channels import Channels
 from gatekeeper.api.connections import Connections
 from gatekeeper.api.dispatch import Dispatch
+from gatekeeper.api.fast_append import FastAppend
 from gatekeeper.api.front_door import FrontDoor
 from gatekeeper.api.gate import Gate
 from gatekeeper.api.history import History
@@ -128,7 +129,17 @@ class Gatekeeper:
             in_flight_bytes_max=config.limits.in_flight_bytes_max,
             timeout_s=config.limits.body_timeout,
         )
+        self.publishing = self._publishing()
         self.dispatch = self._dispatch()
+        self.fast = FastAppend(
+            self.publishing,
+            gate=self.gate,
+            connections=self.connections,
+            intake=self.intake,
+            metrics=self.metrics,
+            tracing=self.tracing,
+            limits=config.limits,
+        )
         self.listener = Listener(
             self.dispatch,
             config.listen,
@@ -141,6 +152,7 @@ class Gatekeeper:
                 header_bytes_max=config.limits.header_bytes_max,
                 headers_max=config.limits.headers_max,
             ),
+            front=self.fast.wrap,
         )
 
         self._measure()
@@ -160,7 +172,7 @@ class Gatekeeper:
                 self.decision_log,
                 self.feed,
                 self.watch,
-                FrontDoor(self.listener, self.dispatch, self.streams),
+                FrontDoor(self.listener, self.fast, self.dispatch, self.streams),
             ],
             checks={
                 "tls": self.contexts.readiness,
@@ -275,20 +287,22 @@ class Gatekeeper:
         self.metrics.policy_is(policy.hash)
         self.streams.look_again()
 
-    def _dispatch(self) -> Dispatch:
-        limits = self.config.limits
-        gate, core = self.gate, self.core
-        publishing = Publishing(
-            gate=gate,
-            core=core,
+    def _publishing(self) -> Publishing:
+        return Publishing(
+            gate=self.gate,
+            core=self.core,
             sealer=self.sealer,
             quotas=self.quotas,
             intake=self.intake,
             metrics=self.metrics,
-            request_bytes_max=limits.request_bytes_max,
+            request_bytes_max=self.config.limits.request_bytes_max,
             require_sound=self.watch.require_sound,
             tracing=self.tracing,
         )
+
+    def _dispatch(self) -> Dispatch:
+        limits = self.config.limits
+        gate, core = self.gate, self.core
         history = History(
             gate=gate,
             core=core,
@@ -323,7 +337,7 @@ class Gatekeeper:
         about = About(gate=gate, core=core, gatekeeper_id=self.config.id)
         return Dispatch(
             {
-                "append": publishing.append,
+                "append": self.publishing.append,
                 "read": history.read,
                 "stream": streaming.stream,
                 "list_topics": topics.list_topics,

@@ -23,11 +23,11 @@ HEAD_BYTES_MAX: Final = 8 * 1024
 AHEAD_BYTES_MAX: Final = 64 * 1024
 """What a caller may send before its last request is answered."""
 IDLE_S: Final = 15.0
-"""An idle connection, or one whose request does not go on, is closed after this."""
+"""A connection is closed after this without a whole head, since its begin or its last answer."""
 BODY_S_MAX: Final = 30.0
 """For a whole request body, as on the site."""
 SWEEP_S: Final = 1.0
-"""How often such connections are looked for."""
+"""How often such connections are looked for, or more often where their time is short."""
 _END: Final = b"\r\n\r\n"
 _TOO_SLOW: Final = Problem(408, "request_timeout", "The body took too long")
 
@@ -59,9 +59,12 @@ class Front(ABC, Generic[P]):
         connections_max: int,
         draining: asyncio.Event,
         body_s_max: float = BODY_S_MAX,
+        idle_s_max: float = IDLE_S,
     ) -> None:
         self.begins = begins
         self.body_s_max = body_s_max
+        self.idle_s_max = idle_s_max
+        self._sweep_s = min(SWEEP_S, idle_s_max / 4)
         self.connections: set[FrontConnection[P]] = set()
         self.connections_max = connections_max
         self._draining = draining
@@ -79,6 +82,9 @@ class Front(ABC, Generic[P]):
 
     def dropped(self, plan: P) -> None:
         """The body of a planned request will not come."""
+
+    def lost(self, caller: object) -> None:
+        """The connection of such a caller is gone, and was not handed on."""
 
     def admits(self, transport: asyncio.Transport) -> object | None:  # noqa: ARG002 - the caller's
         """What is known of the caller, kept with the connection; None is for the site to judge."""
@@ -119,15 +125,18 @@ class Front(ABC, Generic[P]):
         """A request was answered, or its connection is gone."""
         self._quiet.set()
 
-    def encode(self, status: bytes, media: bytes, body: bytes, identity: str) -> bytes:
-        """A whole answer that says only what most answers say."""
+    def encode(
+        self, status: bytes, media: bytes, body: bytes, identity: str, *, last: bool = False
+    ) -> bytes:
+        """A whole answer that says only what most answers say, or also that it is the last."""
         return (
-            b"HTTP/1.1 %s\r\nContent-Type: %s\r\nContent-Length: %d\r\nDate: %s\r\n"
+            b"HTTP/1.1 %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n%sDate: %s\r\n"
             b"%s: %s\r\nServer: %s\r\n\r\n%s"
         ) % (
             status,
             media,
             len(body),
+            b"Connection: close\r\n" if last else b"",
             self._http_date(),
             REQUEST_ID_HEADER.encode(),
             identity.encode(),
@@ -163,17 +172,17 @@ class Front(ABC, Generic[P]):
                 )
                 connection.answer(self.encode_response(_too_slow(text)))
                 connection.close()
-            elif not connection.busy and now - connection.heard_at > IDLE_S:
+            elif connection.idle(now):
                 connection.close()
-        self._sweeper = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)
+        self._sweeper = asyncio.get_running_loop().call_later(self._sweep_s, self._sweep)
 
 
 class FrontConnection(asyncio.Protocol, Generic[P]):
     """One connection until it is handed on. Requests are answered one after the other."""
 
     __slots__ = (
-        "_began_at", "_buffer", "_front", "_missing", "_parts", "_paused", "_plan", "_protocols",
-        "_transport", "busy", "caller", "heard_at",
+        "_buffer", "_front", "_missing", "_parts", "_paused", "_plan", "_protocols",
+        "_since", "_transport", "busy", "caller",
     )  # fmt: skip
 
     def __init__(self, front: Front[P], protocols: Protocols) -> None:
@@ -185,15 +194,14 @@ class FrontConnection(asyncio.Protocol, Generic[P]):
         self._parts: list[bytes] = []
         self._missing = 0
         self._paused = False
-        self._began_at = 0.0
+        self._since = 0.0
         self.busy = False
-        self.heard_at = 0.0
         self.caller: Any = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin, or leave it to the site to say that there are too many, or who this is."""
         self._transport = cast(asyncio.Transport, transport)
-        self.heard_at = time.monotonic()
+        self._since = time.monotonic()
         if len(self._front.connections) < self._front.connections_max:
             self.caller = self._front.admits(self._transport)
         if self.caller is None:
@@ -206,11 +214,11 @@ class FrontConnection(asyncio.Protocol, Generic[P]):
         self._transport = None
         self._drop_plan()
         self._front.connections.discard(self)
+        self._front.lost(self.caller)
         self._front.finished()
 
     def data_received(self, data: bytes) -> None:
         """Take what came; serve what is whole."""
-        self.heard_at = time.monotonic()
         if self._missing > 0:
             # A body in many pieces is put together once, not at each of them.
             self._parts.append(data)
@@ -226,12 +234,18 @@ class FrontConnection(asyncio.Protocol, Generic[P]):
             self._paused = True
             self._transport.pause_reading()
 
+    def idle(self, now: float) -> bool:
+        """Whether no request came since the last answer, or only a part of its head."""
+        waits = not self.busy and self._plan is None
+        return waits and now - self._since > self._front.idle_s_max
+
     def too_slow(self, now: float) -> bool:
         """Whether a body has not come in its time."""
-        return self._plan is not None and now - self._began_at > self._front.body_s_max
+        return self._plan is not None and now - self._since > self._front.body_s_max
 
     def close(self) -> None:
-        """End the connection."""
+        """End the connection, once what was written has gone."""
+        self._buffer = b""
         if self._transport is not None:
             self._transport.close()
 
@@ -239,6 +253,7 @@ class FrontConnection(asyncio.Protocol, Generic[P]):
         """Answer the request that is being served, and begin with the next."""
         transport = self._transport
         self.busy = False
+        self._since = time.monotonic()
         if self._front.draining:
             self._front.finished()
         if transport is None:
@@ -270,7 +285,7 @@ class FrontConnection(asyncio.Protocol, Generic[P]):
                 return
             self._buffer = self._buffer[end + len(_END) :]
             self._plan = plan
-            self._began_at = self.heard_at
+            self._since = time.monotonic()
         if len(self._buffer) < plan.content_length:
             self._parts = [self._buffer]
             self._missing = plan.content_length - len(self._buffer)

@@ -28,8 +28,13 @@ class Call:
 
     def behalf(self, ruling: Ruling | None = None) -> OnBehalf:
         """For whom the core is asked."""
-        decision = "" if ruling is None else ruling.id_text
-        return OnBehalf(self.caller.principal, decision, self.caller.request_id)
+        return behalf_of(self.caller, ruling)
+
+
+def behalf_of(caller: Caller, ruling: Ruling | None = None) -> OnBehalf:
+    """For whom the core is asked, after a ruling about it."""
+    decision = "" if ruling is None else ruling.id_text
+    return OnBehalf(caller.principal, decision, caller.request_id)
 
 
 def json_answer(value: Any) -> web.Response:

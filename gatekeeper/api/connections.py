@@ -74,7 +74,11 @@ class Connections:
         return len(self._open) >= self.connections_max
 
     def opened(self, transport: Transport, now_s: float) -> Connection:
-        """Take a connection whose handshake is done into the registry."""
+        """Take a connection whose handshake is done into the registry. One that is known, and was
+        only handed from one protocol to another, stays as old as it is."""
+        known = self._open.get(id(transport))
+        if known is not None:
+            return known
         chain = peer_chain(transport.get_extra_info("ssl_object"))
         connection = Connection(transport, chain, now_s)
         self._open[id(transport)] = connection

@@ -82,11 +82,18 @@ class Gate:
         connection = self._connections.of(request.transport)
         if connection is None:
             raise ConnectionResetError("the connection is gone")
+        authorization = request.headers.getall("Authorization", ())
+        return await self.admit_on(connection, authorization, begin_request(request))
+
+    async def admit_on(
+        self, connection: Connection, authorization: Sequence[str], request_id: str
+    ) -> Caller:
+        """The same for a request that came on `connection` with these Authorization headers."""
         self._require_known()
-        identity = await self.identify(connection, request.headers.getall("Authorization", ()))
+        identity = await self.identify(connection, authorization)
         principal = self.principal_of(identity)
         self._connections.claim(connection, principal)
-        return Caller(identity, principal, connection, _now_us(), begin_request(request))
+        return Caller(identity, principal, connection, _now_us(), request_id)
 
     async def identify(self, connection: Connection, authorization: Sequence[str]) -> Identity:
         """Who speaks on `connection` with these Authorization headers, of which there must be

@@ -24,8 +24,8 @@ from gatekeeper.api.append import (
     split_frames,
     unavailable,
 )
-from gatekeeper.api.call import Call, json_answer
-from gatekeeper.api.gate import Gate
+from gatekeeper.api.call import Call, behalf_of
+from gatekeeper.api.gate import Caller, Gate
 from gatekeeper.api.intake import Intake
 from gatekeeper.api.quotas import Quotas
 from gatekeeper.core.upstream import FRAMES_TYPE, RETRY_AFTER_S, Answer, CoreClient
@@ -68,7 +68,7 @@ class Publishing:
         self._intake = intake
         self._metrics = metrics
         self._request_bytes_max = request_bytes_max
-        self._require_sound = require_sound
+        self.require_sound = require_sound
         self._tracing = tracing or Tracing("gatekeeper", None)
 
     async def append(self, call: Call) -> web.StreamResponse:
@@ -77,29 +77,30 @@ class Publishing:
         headers = call.request.headers
         trace = parse_trace_context(headers.get(TRACEPARENT), headers.get(TRACESTATE))
         with self._tracing.span("append", "server", trace) as context:
-            return await self._append(call, context)
+            self.require_sound()
+            if headers.get("Content-Type", "").lower() != FRAMES_TYPE:
+                raise BadRequest(f"Content-Type: must be {FRAMES_TYPE}")
+            with await self._intake.body(call.request, self._request_bytes_max) as body:
+                answer = await self.publish(body, call.caller, context)
+        return web.Response(body=answer, content_type="application/json")
 
-    async def _append(self, call: Call, trace: TraceContext | None) -> web.StreamResponse:
+    async def publish(self, body: bytes, caller: Caller, trace: TraceContext | None) -> bytes:
+        """Judge, seal and forward the frames of a whole body; the answer's JSON."""
         began = time.perf_counter()
-        self._require_sound()
-        if call.request.headers.get("Content-Type", "").lower() != FRAMES_TYPE:
-            raise BadRequest(f"Content-Type: must be {FRAMES_TYPE}")
         core_s = 0.0
-        with await self._intake.body(call.request, self._request_bytes_max) as body:
-            self._metrics.bytes_in.inc(len(body))
-            judged = self._judge(split_frames(body), call)
-            buffers = await self._seal(judged, call.caller.received_us)
-            if buffers:
-                asked = time.perf_counter()
-                answer = await self._forward(buffers, judged, call, trace)
-                core_s = time.perf_counter() - asked
-            else:
-                answer = _answer(merge(judged, []))
+        self._metrics.bytes_in.inc(len(body))
+        judged = self._judge(split_frames(body), caller)
+        buffers = await self._seal(judged, caller.received_us)
+        if buffers:
+            asked = time.perf_counter()
+            answer = await self._forward(buffers, judged, caller, trace)
+            core_s = time.perf_counter() - asked
+        else:
+            answer = _answer(merge(judged, []))
         self._metrics.appended(core_s, time.perf_counter() - began - core_s)
         return answer
 
-    def _judge(self, frames: Sequence[Frame], call: Call) -> list[Judged]:
-        caller = call.caller
+    def _judge(self, frames: Sequence[Frame], caller: Caller) -> list[Judged]:
         limits = self._gate.policy.limits_of(caller.identity)
         now_s = time.monotonic()
         judged = judge(
@@ -125,11 +126,11 @@ class Publishing:
         self,
         buffers: Sequence[Buffer],
         judged: Sequence[Judged],
-        call: Call,
+        caller: Caller,
         trace: TraceContext | None,
-    ) -> web.Response:
+    ) -> bytes:
         forwarded = [item for item in judged if item.refusal is None]
-        behalf = replace(call.behalf(forwarded[0].ruling), trace=trace)
+        behalf = replace(behalf_of(caller, forwarded[0].ruling), trace=trace)
         try:
             answer = await self._core.append(buffers, behalf)
         except CoreUnavailable as error:
@@ -140,7 +141,7 @@ class Publishing:
             why = f"the core answered {answer.status}; try again"
             return _answer(merge(judged, _none_of(forwarded, why)))
         if len(forwarded) == len(judged):
-            return web.Response(body=answer.body, content_type="application/json")
+            return answer.body
         try:
             return _answer(merge(judged, orjson.loads(answer.body)["results"]))
         except (ValueError, LookupError, TypeError):
@@ -148,8 +149,8 @@ class Publishing:
             return _answer(merge(judged, _none_of(forwarded, why)))
 
 
-def _answer(results: Sequence[Result]) -> web.Response:
-    return json_answer({"results": results})
+def _answer(results: Sequence[Result]) -> bytes:
+    return orjson.dumps({"results": results})
 
 
 def _none_of(forwarded: Sequence[Judged], why: str) -> list[Result]:

@@ -19,6 +19,7 @@ from aiohttp.web_protocol import RequestHandler
 
 from gatekeeper.api.connections import Connections
 from gatekeeper.api.handshakes import Handshakes, source_of
+from hosting.front import Protocols
 from hosting.http_protocol import Connections as Places
 from hosting.http_protocol import SiteProtocol
 from hosting.lifecycle import StartError
@@ -63,8 +64,11 @@ class Listener:
         context: ssl.SSLContext,
         connections: Connections,
         limits: ServerLimits,
+        front: Callable[[Protocols], Protocols] | None = None,
     ) -> None:
+        """`front` may stand before the connections, to answer some requests itself."""
         self._handler = handler
+        self._front = front
         self._address = address
         self._context = context
         self._connections = connections
@@ -173,7 +177,7 @@ class Listener:
         try:
             if server is not None:
                 await asyncio.get_running_loop().connect_accepted_socket(
-                    server,
+                    server if self._front is None else self._front(server),
                     accepted,
                     ssl=self._context,
                     ssl_handshake_timeout=self._limits.handshake_timeout_s,

@@ -30,7 +30,7 @@ class Echo(Front[Plan]):
         self.go_on = asyncio.Event()
         self.go_on.set()
         self.served: list[bytes] = []
-        self.lost = 0
+        self.drops = 0
         self.strangers = False
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -43,7 +43,7 @@ class Echo(Front[Plan]):
         return None if match is None else Plan(int(match[1]))
 
     def dropped(self, plan: Plan) -> None:
-        self.lost += 1
+        self.drops += 1
 
     def serve(self, connection: FrontConnection[Plan], plan: Plan, body: bytes) -> None:
         assert len(body) == plan.content_length
@@ -210,7 +210,7 @@ async def test_a_body_that_does_not_come_in_time_is_refused_and_given_up(
     answer = await caller.answer()
     assert (answer.status, answer.json()["code"]) == (408, "request_timeout")
     assert await caller.ended()
-    assert front.lost == 1
+    assert front.drops == 1
     assert front.served == []
 
 
@@ -220,7 +220,7 @@ async def test_a_caller_that_goes_before_its_body_is_forgotten(stand: Stand, cal
     await caller.send(b"POST /echo HTTP/1.1\r\nContent-Length: 10\r\n\r\nhalf")
     await until(lambda: any(connection._plan for connection in front.connections))
     caller.writer.close()
-    await until(lambda: front.lost > 0)
+    await until(lambda: front.drops > 0)
     assert not front.connections
 
 
