@@ -22,6 +22,18 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# How long an example takes says how busy the machine is, and nothing about the claim. What fails
+# is printed with the line that plays it again.
+settings.register_profile(
+    "sidegate",
+    settings.default,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    print_blob=True,
+)
+settings.load_profile("sidegate")
 
 READY_S_MAX = 120.0
 """Four interpreters on a machine that runs tests on all of its cores."""
