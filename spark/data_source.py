@@ -5,9 +5,12 @@ Ranges are options, and Spark filters again. Nor does Spark prune columns here, 
 schema of the user's says what is read.
 """
 
+import gc
 from collections.abc import Iterator, MutableMapping
+from functools import lru_cache
 from typing import Any
 
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
@@ -75,8 +78,18 @@ class LogReader(DataSourceReader):
         return [*archived, *(LogPartition(piece, leaves) for piece in pieces)]
 
     def read(self, partition: InputPartition | None) -> Iterator[Any]:
+        if TaskContext.get() is not None:
+            _settle_worker()
         # Spark turns an empty list of partitions into a single one that is None.
         if isinstance(partition, LogPartition):
             yield from read_range(self.options, self.columns, partition)
         elif isinstance(partition, ArchivePartition):
             yield from read_archive(partition.path, self.columns, self.options.bounds)
+
+
+@lru_cache(1)
+def _settle_worker() -> None:
+    """Spark's Python workers collect garbage after every task, and would each time look for it
+    among all the modules that they have loaded: 18 ms, a tenth of a task that reads four columns.
+    """
+    gc.freeze()

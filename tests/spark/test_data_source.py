@@ -1,5 +1,6 @@
 """`spark.read.format("sidegate")` in a real Spark."""
 
+import gc
 import subprocess
 import sys
 import zipfile
@@ -14,6 +15,7 @@ from pyspark.testing import assertDataFrameEqual, assertSchemaEqual
 
 from log_format.envelope import Codec
 from spark.columns import MESSAGES, spark_schema
+from spark.data_source import SidegateDataSource
 
 ROOT = Path(__file__).parents[2]
 
@@ -169,3 +171,13 @@ def test_a_submitted_job_reads_with_the_zip_alone(
         cwd=tmp_path, env=environ, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert "rows: 7" in answer.stdout, answer.stderr[-3000:]
+
+
+def test_a_read_outside_of_a_task_leaves_the_garbage_collector_alone(log: Any) -> None:
+    log.add("orders", [b"a"])
+    source = SidegateDataSource({"path": str(log.folder)})
+    reader = source.reader(source.schema())
+    frozen = gc.get_freeze_count()
+    batches = [batch for each in reader.partitions() for batch in reader.read(each)]
+    assert sum(batch.num_rows for batch in batches) == 1
+    assert gc.get_freeze_count() == frozen
