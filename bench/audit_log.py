@@ -1,10 +1,11 @@
 """A log for the audit to read, written straight to disk in the format: as a busy mesh leaves one.
 
 Batches of 500 messages, as a sidecar builds them under load, over 8 topics and 5 principals, each
-batch signed, with the tree's checkpoint beside it.
+batch signed, with the tree's checkpoint beside it. Every message is another one, of about 200 bytes
+of JSON, as orders are: were a few of them to come again and again, Parquet would keep them once and
+a number for each row.
 """
 
-import json
 import random
 from pathlib import Path
 
@@ -27,6 +28,10 @@ TOPICS = 8
 PRINCIPALS = 5
 START_US = 1_767_225_600_000_000
 LOG_ID = bytes(range(16))
+CUSTOMERS = 100_000
+ARTICLES = 5_000
+BATCH_US = 50_000
+"""Between two batches, and the time over which the events of one are spread."""
 
 
 def write_log(folder: Path, records: int, *, codec: Codec = Codec.NONE) -> None:
@@ -40,8 +45,6 @@ def write_log(folder: Path, records: int, *, codec: Codec = Codec.NONE) -> None:
     frontier = Frontier()
     offsets = [0] * TOPICS
     sequences = [0] * TOPICS
-    values = [_value(draw, number) for number in range(BATCH_RECORDS * 20)]
-    keys = [b"customer-%d" % draw.randrange(100_000) for _ in values]
     file = None
     size = SEGMENT_BYTES
     for leaf in range(records // BATCH_RECORDS):
@@ -50,17 +53,18 @@ def write_log(folder: Path, records: int, *, codec: Codec = Codec.NONE) -> None:
                 file.close()
             file = (folder / segment_name(leaf)).open("wb")
             size = file.write(encode_segment_head(SegmentHead(LOG_ID, leaf, 0, START_US)))
-        now = START_US + leaf * 50_000
+        now = START_US + (leaf + 1) * BATCH_US
         number = leaf % TOPICS
-        at = leaf * 37 % (len(values) - BATCH_RECORDS)
+        times = sorted(now - int(draw.random() * BATCH_US) for _ in range(BATCH_RECORDS))
+        customers = [int(draw.random() * CUSTOMERS) for _ in times]
         body = encode_body(
-            range(now, now + BATCH_RECORDS),
-            values[at : at + BATCH_RECORDS],
-            keys=keys[at : at + BATCH_RECORDS],
+            times,
+            [_order(draw, *each) for each in zip(times, customers, strict=True)],
+            keys=[b"customer-%d" % customer for customer in customers],
         )
         part = Producer(
-            f"shop.orders.{number}", 0, number, 0, sequences[number], BATCH_RECORDS, now,
-            now + BATCH_RECORDS - 1, bytes(32),
+            f"shop.orders.{number}", 0, number, 0, sequences[number], BATCH_RECORDS,
+            times[0], times[-1], bytes(32),
         )  # fmt: skip
         frame = decode_frame(encode_frame(part, body, codec=codec))
         principal = f"service-{number % PRINCIPALS}"
@@ -81,10 +85,15 @@ def write_log(folder: Path, records: int, *, codec: Codec = Codec.NONE) -> None:
     _write_checkpoint(folder, frontier, core)
 
 
-def _value(draw: random.Random, number: int) -> bytes:
-    return json.dumps(
-        {"order_id": number, "amount": draw.randrange(100_000), "note": f"{draw.random():.16f}"}
-    ).encode()
+def _order(draw: random.Random, time_us: int, customer: int) -> bytes:
+    """Written by hand: a million of them take seconds."""
+    order, cents, article = draw.getrandbits(128), int(draw.random() * 1e6), draw.random()
+    return (
+        b'{"order_id":"%032x","customer":%d,"placed_us":%d,"article":"A-%05d","quantity":%d,'
+        b'"amount":"%d.%02d","currency":"EUR","country":"DE","channel":"web","paid":true}'
+    ) % (
+        order, customer, time_us, int(article * ARTICLES), 1 + cents % 5, cents // 100, cents % 100,
+    )  # fmt: skip
 
 
 def _write_checkpoint(folder: Path, frontier: Frontier, core: Ed25519PrivateKey) -> None:

@@ -9,8 +9,12 @@ from pathlib import Path
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def cpu_seconds(pid: int) -> float | None:
-    """User and system time of the process and its descendants, ended ones included; else None."""
+def cpu_seconds(pid: int) -> dict[int, float] | None:
+    """User and system time of the process and of each of its descendants; else None.
+
+    What a process has waited for is counted with it. A daemon that does not wait for its children
+    loses their time, which is why `cpu_spent` compares process by process.
+    """
     if not Path("/proc/self/stat").exists():
         return None
     parents: dict[int, list[int]] = {}
@@ -24,12 +28,18 @@ def cpu_seconds(pid: int) -> float | None:
             number = int(folder.name)
             parents.setdefault(int(fields[1]), []).append(number)
             times[number] = sum(map(int, fields[11:15])) / _TICKS
-    total, waiting = 0.0, [pid]
+    found: dict[int, float] = {}
+    waiting = [pid]
     while waiting:
         each = waiting.pop()
-        total += times.get(each, 0.0)
+        found[each] = times.get(each, 0.0)
         waiting += parents.get(each, [])
-    return total
+    return found
+
+
+def cpu_spent(before: dict[int, float], after: dict[int, float]) -> float:
+    """Seconds between the two, of the processes that are still there."""
+    return sum(spent - before.get(pid, 0.0) for pid, spent in after.items())
 
 
 def own_cpu_seconds(pid: int) -> float | None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.audit_log import gatekeeper_key, write_log
-from bench.process_cpu import cpu_seconds, own_cpu_seconds
+from bench.process_cpu import cpu_seconds, cpu_spent, own_cpu_seconds
 from bench.runner import RESULTS
 from spark.report.gather import gather
 from spark.report.inputs import Inputs
@@ -42,7 +42,7 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     logs = {
-        records: arguments.folder / f"audit-log-{records}"
+        records: arguments.folder / f"orders-log-{records}"
         for records in (arguments.records, arguments.large)
         if records
     }
@@ -108,7 +108,7 @@ def scans(session: Any, log: Path, arguments: argparse.Namespace) -> dict[str, f
 
 
 def take_turns(
-    session: Any, frames: dict[str, Any], rounds: int
+    session: Any, frames: dict[str, Any], rounds: int, *, warm_rounds: int = WARM_ROUNDS
 ) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
     """Every frame once a round: seconds of all processes, and those of them that are Java's.
 
@@ -117,14 +117,14 @@ def take_turns(
     java = session.sparkContext._gateway.proc.pid
     seconds: dict[str, list[float]] = {name: [] for name in frames}
     in_java: dict[str, list[float]] = {name: [] for name in frames}
-    for number in range(WARM_ROUNDS + rounds):
+    for number in range(warm_rounds + rounds):
         for name, frame in frames.items():
             before, own_before = cpu_seconds(java), own_cpu_seconds(java)
             wall = consume(frame)
             after, own_after = cpu_seconds(java), own_cpu_seconds(java)
-            took = wall if before is None or after is None else after - before
+            took = wall if before is None or after is None else cpu_spent(before, after)
             own = 0.0 if own_before is None or own_after is None else own_after - own_before
-            if number >= WARM_ROUNDS:
+            if number >= warm_rounds:
                 seconds[name].append(took)
                 in_java[name].append(own)
             print(
@@ -144,13 +144,21 @@ def consume(frame: Any) -> float:
 
 def linear(session: Any, logs: dict[int, Path], arguments: argparse.Namespace) -> dict[str, float]:
     """Seconds per record of the large log against the small one, verified, all columns."""
-    each = {}
-    for records, folder in logs.items():
-        frame = session.read.format("sidegate").load(str(folder))
-        took = statistics.median(consume(frame) for _ in range(min(arguments.rounds, 3)))
-        each[records] = took / records
-        print(f"{records} records: {took:.2f} s", flush=True)
-    return {"cost per record, large / small": each[arguments.large] / each[arguments.records]}
+    names = {records: f"{records} records" for records in logs}
+    frames = {
+        names[records]: session.read.format("sidegate").load(str(folder))
+        for records, folder in logs.items()
+    }
+    seconds, _ = take_turns(session, frames, min(arguments.rounds, 3), warm_rounds=1)
+    each = {
+        records: statistics.median(seconds[name]) / records * 1e6 for records, name in names.items()
+    }
+    small, large = each[arguments.records], each[arguments.large]
+    return {
+        "s per million records, small": small,
+        "s per million records, large": large,
+        "cost per record, large / small": large / small,
+    }
 
 
 def report(session: Any, log: Path, scratch: Path) -> dict[str, float]:
