@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 # Nobody publishes within milliseconds; after this a silent terminal needs a word.
 SILENCE_S = 3.0
+# Before the block is told again that its reader is gone: a moment to a person, and more than it
+# needs to end.
+AGAIN_S = 1.0
 
 
 def silence(topic: str, start: str | None, command: str) -> threading.Timer:
@@ -54,8 +57,10 @@ def ends_with_reader() -> Iterator[None]:
 
     def watch() -> None:
         poll.poll()
-        if not over.is_set() and main is not None:
+        # A signal that comes just before the block begins to wait does not end that wait.
+        while not over.is_set() and main is not None:
             signal.pthread_kill(main, signal.SIGINT)
+            over.wait(AGAIN_S)
 
     threading.Thread(target=watch, name="reader of standard output", daemon=True).start()
     try:

@@ -12,23 +12,38 @@ from sidegate.commands.live import ends_with_reader
 try:
     with ends_with_reader():
         print("first", flush=True)
-        time.sleep(60)
+        time.sleep(250)
 except KeyboardInterrupt:
     raise SystemExit(7)
 """
 
 
-def test_who_waits_for_a_message_ends_when_the_reader_is_gone() -> None:
+HEARS = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+"""
+"""A shell that starts tests in the background has them ignore it."""
+DEAF = """
+import signal
+def once(*_):
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGINT, once)
+"""
+"""The first signal has no effect, as one that comes just before its receiver begins to wait."""
+
+
+@pytest.mark.parametrize("before", [HEARS, DEAF], ids=["heard", "missed"])
+def test_who_waits_for_a_message_ends_when_the_reader_is_gone(before: str) -> None:
     read, write = os.pipe()
     with os.fdopen(read, "rb") as reader:
-        process = subprocess.Popen([sys.executable, "-c", FOLLOWER], stdout=write)
+        process = subprocess.Popen([sys.executable, "-c", before + FOLLOWER], stdout=write)
         os.close(write)
         assert reader.readline() == b"first\n"
-    assert process.wait(30) == 7
+    assert process.wait() == 7
 
 
 def test_an_output_that_stays_open_ends_nothing() -> None:
-    program = FOLLOWER.replace("time.sleep(60)", "time.sleep(0.2)")
+    program = FOLLOWER.replace("time.sleep(250)", "time.sleep(0.2)")
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
     assert (done.returncode, done.stdout) == (0, b"first\n")
 
