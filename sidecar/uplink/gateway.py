@@ -160,7 +160,7 @@ class Gateway:
                 method, target, wire.host_header + more, pair.token, body, content_type
             )
             try:
-                answer = await wire.exchange(head, body or (), timeout_s)
+                answer = await wire.exchange(head, body or (), timeout_s, content_type)
             except Unreachable as failure:
                 self._failed(failure)
                 if failure.sent or not left:

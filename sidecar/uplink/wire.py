@@ -44,23 +44,29 @@ class Wire:
         self._context = context
         self._server_id = server_id
         self._on_lost = on_lost
-        self._idle: list[_Connection] = []
+        self._idle: dict[_Connection, str] = {}
         self._busy: set[_Connection] = set()
         self._places = asyncio.Semaphore(CONNECTIONS_MAX)
         self._closed = False
         self.host_header = f"Host: {parts.netloc}\r\n".encode("ascii")
 
-    async def exchange(self, head: bytes, body: Sequence[bytes], timeout_s: float) -> Answer:
-        """Send one request and wait for its answer, or raise Unreachable."""
+    async def exchange(
+        self, head: bytes, body: Sequence[bytes], timeout_s: float, kind: str = ""
+    ) -> Answer:
+        """Send one request and wait for its answer, or raise Unreachable.
+
+        Requests of a `kind` have connections of their own: a gatekeeper serves one that carries
+        nothing but appends on a shorter way.
+        """
         async with self._places:
-            connection = self._idle.pop() if self._idle else await self._connect()
+            connection = self._kept(kind) or await self._connect()
             self._busy.add(connection)
             try:
                 answer = await connection.exchange(head, body, timeout_s)
             finally:
                 self._busy.discard(connection)
             if answer.reusable and connection.open and not self._closed:
-                self._idle.append(connection)
+                self._idle[connection] = kind
             else:
                 connection.close()
             return answer
@@ -77,6 +83,14 @@ class Wire:
         self.close()
         for connection in list(self._busy):
             connection.close()
+
+    def _kept(self, kind: str) -> "_Connection | None":
+        """The connection of this kind that was used last, so that few stay warm."""
+        for connection in reversed(self._idle):
+            if self._idle[connection] == kind:
+                del self._idle[connection]
+                return connection
+        return None
 
     async def _connect(self) -> "_Connection":
         loop = asyncio.get_running_loop()
@@ -115,7 +129,7 @@ class Wire:
 
     def _lost(self, connection: "_Connection") -> None:
         if connection in self._idle:
-            self._idle.remove(connection)
+            del self._idle[connection]
             if not self._closed:
                 self._on_lost()
 
