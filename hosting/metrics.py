@@ -60,6 +60,7 @@ class HttpMetrics:
             buckets=SECONDS_BUCKETS,
             registry=registry,
         )
+        self._children: dict[tuple[str, str, str, int], Histogram] = {}
 
     def observe(self, site: str, request: web.BaseRequest, status: int, seconds: float) -> None:
         """Count one request that was answered."""
@@ -68,7 +69,11 @@ class HttpMetrics:
 
     def count(self, site: str, route: str, method: str, status: int, seconds: float) -> None:
         """The same for a request that was never aiohttp's; `route` is a pattern too."""
-        self._seconds.labels(site, route, method, str(status)).observe(seconds)
+        key = (site, route, method, status)
+        child = self._children.get(key)
+        if child is None:
+            child = self._children[key] = self._seconds.labels(site, route, method, str(status))
+        child.observe(seconds)
 
     def connection_refused(self, site: str) -> None:
         """Count one connection that was one too many."""

@@ -85,7 +85,7 @@ def check(frame: Frame) -> Refused | None:
     try:
         frame.check_hash()
         if not envelope.encrypted:
-            frame.columns()
+            frame.check_columns()
     except FormatError as error:
         return refuse(frame, "bad_frame", str(error))
     return None

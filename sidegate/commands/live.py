@@ -43,7 +43,8 @@ def silence(topic: str, start: str | None, command: str) -> threading.Timer:
 def ends_with_reader() -> Iterator[None]:
     """Ctrl-C for the block once the reader of standard output is gone, as in `| head -1`.
 
-    A write would find out, but the next message may never come.
+    A write would find out, but the next message may never come. By a signal of its own: a shell
+    lets jobs in the background ignore SIGINT.
     """
     poll = select.poll()
     try:
@@ -59,14 +60,17 @@ def ends_with_reader() -> Iterator[None]:
         poll.poll()
         # A signal that comes just before the block begins to wait does not end that wait.
         while not over.is_set() and main is not None:
-            signal.pthread_kill(main, signal.SIGINT)
+            signal.pthread_kill(main, signal.SIGUSR1)
             over.wait(AGAIN_S)
 
+    signal.signal(signal.SIGUSR1, signal.default_int_handler)
     threading.Thread(target=watch, name="reader of standard output", daemon=True).start()
     try:
         yield
     finally:
         over.set()
+        # Not as it was before: the default ends the process, and one more may be under way.
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)
 
 
 def plain(text: str) -> str:

@@ -18,21 +18,24 @@ except KeyboardInterrupt:
 """
 
 
-HEARS = """
+BACKGROUND = """
 import signal
-signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGINT, signal.SIG_IGN)
 """
-"""A shell that starts tests in the background has them ignore it."""
-DEAF = """
+"""As a shell starts a job in the background."""
+MISSED = """
 import signal
-def once(*_):
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-signal.signal(signal.SIGINT, once)
+heard = []
+def second(*args):
+    heard.append(args)
+    if len(heard) > 1:
+        raise KeyboardInterrupt
+signal.default_int_handler = second
 """
 """The first signal has no effect, as one that comes just before its receiver begins to wait."""
 
 
-@pytest.mark.parametrize("before", [HEARS, DEAF], ids=["heard", "missed"])
+@pytest.mark.parametrize("before", ["", BACKGROUND, MISSED], ids=["usual", "background", "missed"])
 def test_who_waits_for_a_message_ends_when_the_reader_is_gone(before: str) -> None:
     read, write = os.pipe()
     with os.fdopen(read, "rb") as reader:
