@@ -1,7 +1,7 @@
 """The text messages between a member of a subscription and the core: to values and back. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import orjson
@@ -20,6 +20,7 @@ from core_log.control.topics import PARTITIONS_MAX
 from core_log.subscriptions.cursor import Range
 from core_log.subscriptions.subscription_json import parse_wanted, subscription_json
 from core_log.subscriptions.subscriptions import BadSubscription, Subscription, Wanted
+from core_log.subscriptions.tries import BadTry, Tries, history_json, parse_tries
 from log_format.errors import BadField
 from log_format.limits import NAME_BYTES_MAX
 from log_format.topic import check_any_topic
@@ -65,11 +66,12 @@ class Nack:
 
 @dataclass(frozen=True, slots=True)
 class Attempts:
-    """Failed tries, as totals."""
+    """Failed tries, as totals; `history` has what became of them, where the member tells it."""
 
     partition: int
     token: int
     totals: Mapping[int, int]
+    history: Mapping[int, Tries] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +141,8 @@ def parse_said(text: str | bytes) -> Said:
             delay_ms = fields.integer("delay_ms", 0, least=0, most=DELAY_MS_MAX)
             said = Nack(*_about(fields), offsets, delay_ms / 1000)
         case "attempts":
-            said = Attempts(*_about(fields), _totals(fields))
+            totals = _totals(fields)
+            said = Attempts(*_about(fields), totals, _history(fields, totals))
         case "released":
             said = Released(*_about(fields))
         case "heartbeat":
@@ -214,6 +217,20 @@ def _totals(fields: Fields) -> dict[int, int]:
     return {}
 
 
+def _history(fields: Fields, totals: Mapping[int, int]) -> dict[int, Tries]:
+    value = fields.raw("history")
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping) or not value.keys() <= {str(offset) for offset in totals}:
+        fields.problem("history", "must map offsets that `attempts` names to lists of tries")
+        return {}
+    try:
+        return {int(offset): parse_tries(tries) for offset, tries in value.items()}
+    except BadTry as error:
+        fields.problem("history", str(error))
+        return {}
+
+
 def _is_offset(value: object) -> bool:
     return type(value) is int and 0 <= value <= INTEGER_MAX
 
@@ -252,6 +269,7 @@ def assign(
     acked: Sequence[Range],
     attempts: Mapping[int, int],
     end_offset: int,
+    history: Mapping[int, Tries],
 ) -> bytes:
     """The partition is the member's."""
     return orjson.dumps(
@@ -263,6 +281,7 @@ def assign(
             "acked": acked,
             "attempts": attempts_json(attempts),
             "end_offset": end_offset,
+            **_with_history(history),
         }
     )
 
@@ -274,6 +293,7 @@ def lease(
     end: int,
     not_meant: Iterable[Range],
     attempts: Mapping[int, int],
+    history: Mapping[int, Tries],
 ) -> bytes:
     """About the frame that follows."""
     return orjson.dumps(
@@ -285,6 +305,7 @@ def lease(
             "count": end - first,
             "acked": list(not_meant),
             "attempts": attempts_json(attempts),
+            **_with_history(history),
         }
     )
 
@@ -296,6 +317,7 @@ def redeliver(
     end: int,
     offsets: Sequence[int],
     attempts: Mapping[int, int],
+    history: Mapping[int, Tries],
 ) -> bytes:
     """About the frame that follows, of which only `offsets` are meant."""
     return orjson.dumps(
@@ -307,6 +329,7 @@ def redeliver(
             "count": end - first,
             "offsets": list(offsets),
             "attempts": attempts_json(attempts),
+            **_with_history(history),
         }
     )
 
@@ -329,3 +352,8 @@ def paused(*, now: bool) -> bytes:
 def attempts_json(attempts: Mapping[int, int]) -> dict[str, int]:
     """Attempts as JSON, whose members have names."""
     return {str(offset): count for offset, count in attempts.items()}
+
+
+def _with_history(history: Mapping[int, Tries]) -> dict[str, object]:
+    """A member of a message that is there only where it says something."""
+    return {"history": history_json(history)} if history else {}

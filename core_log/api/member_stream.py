@@ -15,6 +15,7 @@ from core_log.api.streams import Broadcast
 from core_log.control.topic_log import TopicLog
 from core_log.control.topics import Topic
 from core_log.log.log_errors import Damaged
+from core_log.subscriptions.tries import Tries
 from log_format.envelope import decode_envelope
 
 UNHEARD_MAX: Final = 10_000
@@ -42,8 +43,10 @@ class Owner(Protocol):
     def ready(self) -> None:
         """The member can take more than a moment ago."""
 
-    def attempts_of(self, partition: int, offsets: Sequence[int]) -> dict[int, int]:
-        """How often these messages were tried."""
+    def attempts_of(
+        self, partition: int, offsets: Sequence[int]
+    ) -> tuple[dict[int, int], dict[int, Tries]]:
+        """How often these messages were tried, and what is known of the tries."""
 
 
 class MemberStream(Stream):
@@ -186,9 +189,13 @@ class MemberStream(Stream):
             self._rest_of(again, max(first, offset + 1))
             return
         self._rest_of(again, end)
-        attempts = self._owner.attempts_of(again.partition, meant)
         text_before = member_messages.redeliver(
-            again.partition, again.generation, first, end, meant, attempts
+            again.partition,
+            again.generation,
+            first,
+            end,
+            meant,
+            *self._owner.attempts_of(again.partition, meant),
         )
         self.hand(text_before, frame)
 

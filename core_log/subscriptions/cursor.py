@@ -1,8 +1,8 @@
 """A cursor: how far a subscription has come in one partition, as a low mark and ranges above it.
 
-Pure: offsets in, offsets out. Also keeps what belongs to the place and outlives members: attempts,
-and the totals of what was given again and of what expired. May import nothing of ours; must never
-know of members, leases or files.
+Pure: offsets in, offsets out. Also keeps what belongs to the place and outlives members: attempts
+with the history of them, and the totals of what was given again and of what expired. May import
+nothing of ours but `tries`; must never know of members, leases or files.
 
 A cursor remembers what has changed since it was last written (`take_change`), so that a thousand
 acknowledgements between two syncs become one small record.
@@ -12,6 +12,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
+
+from core_log.subscriptions.tries import History, Tries
 
 Range = tuple[int, int]
 """First and last offset, both included."""
@@ -47,6 +49,7 @@ class Place:
     attempts: Mapping[int, int] = field(default_factory=dict)
     redelivered: int = 0
     expired: int = 0
+    history: Mapping[int, Tries] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,19 +57,22 @@ class Change:
     """What has changed since the last one: acknowledged ranges and, where they changed, attempts.
 
     Applying it twice, or after later ones, does no harm. The totals are those after the change.
+    `history` has those messages alone whose tries changed; none is left of one with no tries.
     """
 
     acked: tuple[Range, ...]
     attempts: Mapping[int, int] | None
     redelivered: int
     expired: int
+    history: Mapping[int, Tries] = field(default_factory=dict)
 
 
 class Cursor:
     """One partition's cursor.
 
     Invariant: every offset below `low` is done and `low` itself is not; the ranges above it are
-    sorted and neither touch nor overlap; no offset that has attempts is done. Not thread-safe.
+    sorted and neither touch nor overlap; no offset that has attempts is done, and none
+    without attempts has a history. Not thread-safe.
     """
 
     __slots__ = (
@@ -79,6 +85,7 @@ class Cursor:
         "_whole",
         "attempts",
         "expired",
+        "history",
         "low",
         "redelivered",
     )
@@ -92,11 +99,13 @@ class Cursor:
         self._lasts: list[int] = []
         self._above = 0
         self.attempts: dict[int, int] = {}
+        self.history = History()
         self.redelivered = place.redelivered
         self.expired = place.expired
         for first, last in place.acked:
             self._add(first, last)
-        self.count_attempts(place.attempts)
+        self.count_attempts(place.attempts, place.history)
+        self.history.written()
         self._whole = False
         self._changed: list[Range] = []
         self._new_attempts = False
@@ -122,7 +131,14 @@ class Cursor:
     @property
     def place(self) -> Place:
         """All of it, as a value."""
-        return Place(self.low, self.acked, dict(self.attempts), self.redelivered, self.expired)
+        return Place(
+            self.low,
+            self.acked,
+            dict(self.attempts),
+            self.redelivered,
+            self.expired,
+            self.history.known,
+        )
 
     def done(self, offset: int) -> bool:
         """True for what is acknowledged."""
@@ -171,7 +187,7 @@ class Cursor:
             self._add(first, last)
             self._note(first, last)
         if self.attempts:
-            self.attempts = {o: count for o, count in self.attempts.items() if not self.done(o)}
+            self._forget_done()
 
     def skip(self, first: int, end: int) -> int:
         """The offsets from `first` up to `end` can't be read any more; how many of them were open.
@@ -185,7 +201,7 @@ class Cursor:
             self._note(first, end - 1)
             self.expired += lost
             self._new_totals = True
-            self.attempts = {o: count for o, count in self.attempts.items() if not self.done(o)}
+            self._forget_done()
         return lost
 
     def seek(self, low: int) -> None:
@@ -195,6 +211,7 @@ class Cursor:
         self._lasts.clear()
         self._above = 0
         self.attempts = {}
+        self.history = History()
         self._whole = True
 
     def tried(self, ranges: Iterable[Range]) -> int:
@@ -209,8 +226,10 @@ class Cursor:
         self._keep({offset: self.attempts.get(offset, 0) + 1 for offset in tried})
         return count
 
-    def count_attempts(self, totals: Mapping[int, int]) -> None:
-        """Somebody else's count of attempts; a count never falls."""
+    def count_attempts(
+        self, totals: Mapping[int, int], history: Mapping[int, Tries] | None = None
+    ) -> None:
+        """Somebody else's count of attempts, and what is known of them; a count never falls."""
         self._keep(
             {
                 offset: count
@@ -218,6 +237,8 @@ class Cursor:
                 if count > self.attempts.get(offset, 0) and not self.done(offset)
             }
         )
+        if history:
+            self.history.note({o: tries for o, tries in history.items() if o in self.attempts})
 
     def given_again(self, count: int) -> None:
         """That many messages went out once more."""
@@ -229,12 +250,19 @@ class Cursor:
     @property
     def changed(self) -> bool:
         """True where `take_change` has something to say."""
-        return self._whole or self._new_attempts or self._new_totals or bool(self._changed)
+        return (
+            self._whole
+            or self._new_attempts
+            or self._new_totals
+            or bool(self._changed)
+            or self.history.changed
+        )
 
     def take_change(self) -> Change | Place:
         """What is not written yet: a change, or the whole cursor where that is simpler."""
         whole, changed, attempts = self._whole, self._changed, self._new_attempts
         self._whole, self._changed, self._new_attempts, self._new_totals = False, [], False, False
+        history = self.history.take_change() if self.history.changed else {}
         if whole:
             return self.place
         return Change(
@@ -242,6 +270,7 @@ class Cursor:
             dict(self.attempts) if attempts else None,
             self.redelivered,
             self.expired,
+            {o: tries for o, tries in history.items() if not self.done(o)},
         )
 
     def not_written(self) -> None:
@@ -257,7 +286,10 @@ class Cursor:
             self._add(first, last)
         if change.attempts is not None:
             self.attempts = dict(change.attempts)
-        self.attempts = {o: count for o, count in self.attempts.items() if not self.done(o)}
+        if change.history:
+            self.history.replay(change.history)
+        self._forget_done()
+        self.history.written()
         self.redelivered = change.redelivered
         self.expired = change.expired
 
@@ -282,6 +314,15 @@ class Cursor:
         if len(self.attempts) > ATTEMPTS_MAX:
             lowest = sorted(self.attempts)[:ATTEMPTS_MAX]
             self.attempts = {offset: self.attempts[offset] for offset in lowest}
+            self._forget_history()
+
+    def _forget_done(self) -> None:
+        self.attempts = {o: count for o, count in self.attempts.items() if not self.done(o)}
+        self._forget_history()
+
+    def _forget_history(self) -> None:
+        if self.history:
+            self.history.keep_only(self.attempts)
 
     def _try(self, ranges: Sequence[Range]) -> None:
         trial = Cursor(Place(self.low, self.acked))

@@ -6,9 +6,12 @@ from typing import Final
 import orjson
 
 from core_log.subscriptions.cursor import Change, Place
+from core_log.subscriptions.tries import Tries, history_json, parse_tries
 
 CURSORS_PER_RECORD: Final = 256
 """Keeps one record at some ten kilobytes, where cursors have few ranges."""
+HISTORIES_PER_RECORD: Final = 16
+"""Of them with tries of messages: 4 MiB at most, far below the format's limit on a body."""
 
 Key = tuple[int, int]
 """A subscription's id and a partition."""
@@ -16,9 +19,16 @@ Key = tuple[int, int]
 
 def cursor_records(changes: Iterable[tuple[Key, Change | Place]]) -> Iterator[bytes]:
     """As few records as may be, in order."""
-    listed = list(changes)
-    for first in range(0, len(listed), CURSORS_PER_RECORD):
-        moved = [_shown(*each) for each in listed[first : first + CURSORS_PER_RECORD]]
+    moved: list[dict[str, object]] = []
+    histories = 0
+    for key, change in changes:
+        moved.append(_shown(key, change))
+        if change.history:
+            histories += 1
+        if len(moved) == CURSORS_PER_RECORD or histories == HISTORIES_PER_RECORD:
+            yield orjson.dumps({"record": "cursors", "cursors": moved})
+            moved, histories = [], 0
+    if moved:
         yield orjson.dumps({"record": "cursors", "cursors": moved})
 
 
@@ -28,6 +38,8 @@ def _shown(key: Key, change: Change | Place) -> dict[str, object]:
         shown["low"] = change.low
     if change.attempts is not None:
         shown["attempts"] = {str(offset): count for offset, count in change.attempts.items()}
+    if change.history:
+        shown["history"] = history_json(change.history)
     return shown | {"redelivered": change.redelivered, "expired": change.expired}
 
 
@@ -41,9 +53,17 @@ def parse_change(shown: Mapping[str, object]) -> Change | Place:
             raise TypeError("`attempts` must be an object")
         attempts = {int(offset): int(count) for offset, count in given.items()}
     redelivered, expired = int(str(shown["redelivered"])), int(str(shown["expired"]))
+    history = _history(shown["history"]) if "history" in shown else {}
     if "low" in shown:
-        return Place(int(str(shown["low"])), acked, attempts or {}, redelivered, expired)
-    return Change(acked, attempts, redelivered, expired)
+        low = int(str(shown["low"]))
+        return Place(low, acked, attempts or {}, redelivered, expired, history)
+    return Change(acked, attempts, redelivered, expired, history)
+
+
+def _history(value: object) -> dict[int, Tries]:
+    if not isinstance(value, dict):
+        raise TypeError("`history` must be an object")
+    return {int(offset): parse_tries(tries) if tries else () for offset, tries in value.items()}
 
 
 def _listed(value: object) -> list[list[int]]:

@@ -32,6 +32,7 @@ from core_log.subscriptions.handing import (
 from core_log.subscriptions.members import MEMBERS_MAX
 from core_log.subscriptions.ordered import Ordered
 from core_log.subscriptions.subscriptions import Subscription
+from core_log.subscriptions.tries import Tries
 
 
 class Delivery:
@@ -113,8 +114,9 @@ class Delivery:
                         session, partition, token, offsets, again_at, self.now
                     )
                     self._play(effects, partition)
-                case Attempts(partition, token, totals):
-                    self._play(self.group.attempts(session, partition, token, totals), partition)
+                case Attempts(partition, token, totals, history):
+                    effects = self.group.attempts(session, partition, token, totals, history)
+                    self._play(effects, partition)
                 case Released(partition, token):
                     self._play(self.group.released(session, partition, token, self.now), partition)
                 case Credit(count):
@@ -183,10 +185,14 @@ class Delivery:
         """A member can take more than a moment ago."""
         self.work.set()
 
-    def attempts_of(self, partition: int, offsets: Iterable[int]) -> dict[int, int]:
-        """How often these messages were tried."""
-        known = self.group.partitions[partition].cursor.attempts
-        return {offset: known[offset] for offset in offsets if offset in known}
+    def attempts_of(
+        self, partition: int, offsets: Sequence[int]
+    ) -> tuple[dict[int, int], dict[int, Tries]]:
+        """How often these messages were tried, and what is known of the tries."""
+        cursor = self.group.partitions[partition].cursor
+        known = cursor.attempts
+        attempts = {offset: known[offset] for offset in offsets if offset in known}
+        return attempts, cursor.history.of(attempts)
 
     # What happens to the subscription.
 
@@ -259,7 +265,13 @@ class Delivery:
                 end = self.log.extent(partition).end
                 stream.say(
                     member_messages.assign(
-                        partition, generation, cursor.low, cursor.acked, cursor.attempts, end
+                        partition,
+                        generation,
+                        cursor.low,
+                        cursor.acked,
+                        cursor.attempts,
+                        end,
+                        cursor.history.known,
                     )
                 )
                 stream.assign(partition, cursor.low)

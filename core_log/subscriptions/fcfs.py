@@ -26,6 +26,7 @@ from core_log.subscriptions.handing import (
     without,
 )
 from core_log.subscriptions.members import Member, Members
+from core_log.subscriptions.tries import Tries
 
 
 class Want(NamedTuple):
@@ -231,13 +232,18 @@ class Fcfs:
         return []
 
     def attempts(
-        self, session: int, partition: int, number: int, totals: Mapping[int, int]
+        self,
+        session: int,
+        partition: int,
+        number: int,
+        totals: Mapping[int, int],
+        history: Mapping[int, Tries],
     ) -> list[Effect]:
-        """The member's own count of failed tries."""
+        """The member's own count of failed tries, and what became of them."""
         lease = self._held(session, partition, number)
         if lease is None:
             return [Fenced(session, partition, number)]
-        self.partitions[partition].cursor.count_attempts(totals)
+        self.partitions[partition].cursor.count_attempts(totals, history)
         return []
 
     def released(self, session: int, partition: int, number: int, now: float) -> list[Effect]:

@@ -132,15 +132,21 @@ class HandOut:
         not_meant = [(lease.first, lease.end - 1)]
         for first, last in lease.meant:
             not_meant = without(not_meant, first, last)
-        known = self._group.partitions[lease.partition].cursor.attempts
+        cursor = self._group.partitions[lease.partition].cursor
         attempts = {
             offset: count
-            for offset, count in known.items()
+            for offset, count in cursor.attempts.items()
             if lease.first <= offset < lease.end
             and any(first <= offset <= last for first, last in lease.meant)
         }
         text = member_messages.lease(
-            lease.partition, lease.number, lease.first, lease.end, not_meant, attempts
+            lease.partition,
+            lease.number,
+            lease.first,
+            lease.end,
+            not_meant,
+            attempts,
+            cursor.history.of(attempts),
         )
         self._delivery.streams[lease.session].hand(text, frame)
 

@@ -10,6 +10,7 @@ from typing import Final, Protocol
 
 from core_log.subscriptions.cursor import Cursor, Range
 from core_log.subscriptions.members import Members
+from core_log.subscriptions.tries import Tries
 
 RUN_BITS: Final = 32
 """Numbers that one run of the core may give out; with the run in front they stay below 2**53 for
@@ -163,9 +164,15 @@ class Group(Protocol):
         """One attempt more, whoever has it."""
 
     def attempts(
-        self, session: int, partition: int, token: int, totals: Mapping[int, int], /
+        self,
+        session: int,
+        partition: int,
+        token: int,
+        totals: Mapping[int, int],
+        history: Mapping[int, Tries],
+        /,
     ) -> list[Effect]:
-        """A member's own count of failed tries."""
+        """A member's own count of failed tries, and what became of them."""
 
     def released(self, session: int, partition: int, token: int, now: float, /) -> list[Effect]:
         """A member has given back what it held."""

@@ -32,6 +32,7 @@ from core_log.subscriptions.handing import (
     without,
 )
 from core_log.subscriptions.members import Member, Members
+from core_log.subscriptions.tries import Tries
 
 REJOIN_S: Final = 1.0
 """How long a lost member's partitions wait for it: reconnecting takes some hundred milliseconds,
@@ -178,13 +179,18 @@ class Ordered:
         return self._freed(each, now)
 
     def attempts(
-        self, session: int, partition: int, generation: int, totals: Mapping[int, int]
+        self,
+        session: int,
+        partition: int,
+        generation: int,
+        totals: Mapping[int, int],
+        history: Mapping[int, Tries],
     ) -> list[Effect]:
-        """The member's own count of failed tries."""
+        """The member's own count of failed tries, and what became of them."""
         each = self._held(session, partition, generation)
         if each is None:
             return [Fenced(session, partition, generation)]
-        each.cursor.count_attempts(totals)
+        each.cursor.count_attempts(totals, history)
         return []
 
     def released(self, session: int, partition: int, generation: int, now: float) -> list[Effect]:

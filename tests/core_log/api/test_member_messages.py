@@ -19,7 +19,10 @@ from core_log.api.member_messages import (
 )
 from core_log.api.stream_messages import BadMessage, Credit, Open, Token
 from core_log.subscriptions.subscriptions import Wanted
+from core_log.subscriptions.tries import Try
 
+ROW = {"number": 3, "at_us": 7, "status": 500, "error": "the app answered 500"}
+TRIES = (Try(3, 7, 500, "the app answered 500"),)
 OPEN = {"type": "open", "subscription": "mailer", "member": "mail-1", "credit_bytes": 5}
 
 
@@ -75,6 +78,16 @@ def test_an_open_that_is_wrong_is_refused_with_every_problem(
             {"type": "attempts", "partition": 0, "generation": 1, "attempts": {"17": 3}},
             Attempts(0, 1, {17: 3}),
         ),
+        (
+            {
+                "type": "attempts",
+                "partition": 0,
+                "lease": 1,
+                "attempts": {"17": 3, "18": 1},
+                "history": {"17": [ROW]},
+            },
+            Attempts(0, 1, {17: 3, 18: 1}, {17: TRIES}),
+        ),
         ({"type": "released", "partition": 0, "generation": 1}, Released(0, 1)),
         ({"type": "heartbeat"}, Heartbeat()),
         ({"type": "credit", "bytes": 4}, Credit(4)),
@@ -105,6 +118,18 @@ def test_everything_that_a_member_may_say(message: dict[str, Any], said: object)
         (b'{"type":"nack","partition":0,"lease":1,"offsets":[1],"delay_ms":-1}', "delay_ms"),
         (b'{"type":"attempts","partition":0,"lease":1,"attempts":{"x":1}}', "attempts: must map"),
         (b'{"type":"attempts","partition":0,"lease":1,"attempts":{"1":0}}', "attempts: must map"),
+        (
+            b'{"type":"attempts","partition":0,"lease":1,"attempts":{"1":1},"history":[]}',
+            "history: must map offsets",
+        ),
+        (
+            b'{"type":"attempts","partition":0,"lease":1,"attempts":{"1":1},"history":{"2":[]}}',
+            "history: must map offsets that `attempts` names",
+        ),
+        (
+            b'{"type":"attempts","partition":0,"lease":1,"attempts":{"1":1},"history":{"1":[7]}}',
+            "history: a try has `number`, `at_us`, `status` and `error`",
+        ),
         (b'{"type":"heartbeat","more":1}', "more: is not known here"),
         (b'{"type":"credit"}', "bytes: is missing"),
     ],
@@ -124,9 +149,9 @@ def test_a_message_is_bounded() -> None:
 
 def test_what_members_are_told_is_json() -> None:
     texts = [
-        member_messages.assign(0, 7, 17, ((19, 22),), {17: 2}, 40),
-        member_messages.lease(0, 91, 17, 20, [(18, 18)], {17: 1}),
-        member_messages.redeliver(0, 7, 15, 20, [17], {17: 2}),
+        member_messages.assign(0, 7, 17, ((19, 22),), {17: 2}, 40, {}),
+        member_messages.lease(0, 91, 17, 20, [(18, 18)], {17: 1}, {}),
+        member_messages.redeliver(0, 7, 15, 20, [17], {17: 2}, {}),
         member_messages.about_token("fenced", 0, "lease", 91),
         member_messages.acked(0, 21, [(17, 20)]),
         member_messages.paused(now=True),
@@ -147,3 +172,13 @@ def test_what_members_are_told_is_json() -> None:
     assert said[3] == {"type": "fenced", "partition": 0, "lease": 91}
     assert said[4] == {"type": "acked", "partition": 0, "low": 21, "ranges": [[17, 20]]}
     assert [each["type"] for each in said[5:]] == ["paused", "resumed"]
+
+
+def test_the_history_is_told_where_there_is_one() -> None:
+    history = {17: TRIES}
+    texts = [
+        member_messages.assign(0, 7, 17, (), {17: 3}, 40, history),
+        member_messages.lease(0, 91, 17, 20, [], {17: 3}, history),
+        member_messages.redeliver(0, 7, 15, 20, [17], {17: 3}, history),
+    ]
+    assert [orjson.loads(text)["history"] for text in texts] == [{"17": [ROW]}] * 3

@@ -14,6 +14,7 @@ from core_log.control.topics import Definition, Topic
 from core_log.control.waiting import first_of
 from core_log.log.embedded import EmbeddedEngine
 from core_log.log.options import LogOptions
+from core_log.subscriptions.tries import Tries, Try
 
 
 class Told:
@@ -34,8 +35,11 @@ class Told:
     def ready(self) -> None:
         self.readies += 1
 
-    def attempts_of(self, _partition: int, offsets: Sequence[int]) -> dict[int, int]:
-        return dict.fromkeys(offsets, 2)
+    def attempts_of(
+        self, _partition: int, offsets: Sequence[int]
+    ) -> tuple[dict[int, int], dict[int, Tries]]:
+        tries = (Try(1, 7, 500, "the app answered 500"),)
+        return dict.fromkeys(offsets, 2), dict.fromkeys(offsets, tries)
 
 
 class Wire:
@@ -123,6 +127,7 @@ async def test_messages_of_several_frames_come_again_frame_by_frame(kit: Any, fr
     await serve(stream)
     assert b'"offsets":[0,1]' in wire.sent[0]
     assert b'"attempts":{"0":2,"1":2}' in wire.sent[0]
+    assert b'"history":{"0":[{"number":1' in wire.sent[0]
     assert b'"offsets":[5]' in wire.sent[2]
     assert [frames.offset(wire.sent[at]) for at in (1, 3)] == [0, 4]
 

@@ -15,8 +15,12 @@ from core_log.subscriptions.cursor import (
     Place,
     TooManyRanges,
 )
+from core_log.subscriptions.tries import Try
 
 OFFSETS = st.integers(0, 60)
+TRIES = st.lists(
+    st.builds(Try, st.integers(1, 9), st.just(0), st.none(), st.just("no answer")), min_size=1
+).map(tuple)
 RANGES = st.tuples(OFFSETS, OFFSETS).map(lambda pair: (min(pair), max(pair)))
 
 
@@ -69,10 +73,17 @@ class CursorMachine(RuleBasedStateMachine):
     def tried(self, ranges: list[tuple[int, int]]) -> None:
         self.cursor.tried(ranges)
 
-    @rule(totals=st.dictionaries(OFFSETS, st.integers(1, 9), max_size=4))
-    def count(self, totals: dict[int, int]) -> None:
+    @rule(
+        totals=st.dictionaries(OFFSETS, st.integers(1, 9), max_size=4),
+        history=st.dictionaries(OFFSETS, TRIES, max_size=4),
+    )
+    def count(self, totals: dict[int, int], history: dict[int, tuple[Try, ...]]) -> None:
         before = dict(self.cursor.attempts)
-        self.cursor.count_attempts(totals)
+        told = {offset: history[offset] for offset in totals if offset in history}
+        self.cursor.count_attempts(totals, told)
+        place = self.cursor.place
+        self.cursor.count_attempts(totals, told)
+        assert self.cursor.place == place, "what is told twice is known once"
         for offset, total in totals.items():
             if offset not in self.done:
                 assert self.cursor.attempts[offset] == max(before.get(offset, 0), total)
@@ -112,8 +123,9 @@ class CursorMachine(RuleBasedStateMachine):
             assert cursor.next_open(end) == min(set(range(end, 130)) - self.done)
 
     @invariant()
-    def what_is_done_has_no_attempts(self) -> None:
+    def what_is_done_has_no_attempts_and_what_has_none_has_no_history(self) -> None:
         assert not self.cursor.attempts.keys() & self.done
+        assert self.cursor.history.known.keys() <= self.cursor.attempts.keys()
 
 
 TestCursor = CursorMachine.TestCase
@@ -171,6 +183,40 @@ def test_attempts_are_kept_for_the_lowest_offsets() -> None:
     assert len(cursor.attempts) == ATTEMPTS_MAX
     assert cursor.attempts[3] == 1
     assert max(cursor.attempts) == 500 + ATTEMPTS_MAX - 2
+
+
+def test_the_history_goes_with_the_attempts() -> None:
+    tries = (Try(1, 1, 500, "the app answered 500"),)
+    cursor = Cursor(Place(0))
+    cursor.count_attempts(dict.fromkeys(range(6), 1), dict.fromkeys(range(6), tries))
+    cursor.ack([(0, 1)])
+    cursor.skip(2, 4)
+    assert cursor.history.known == {4: tries, 5: tries}
+    assert cursor.take_change().history == {4: tries, 5: tries}, "what is done is not written"
+    cursor.seek(0)
+    assert cursor.place == Place(0, expired=2)
+
+
+def test_only_the_tries_of_messages_that_were_tried_again_are_written() -> None:
+    one, two = Try(1, 1, 500, "the app answered 500"), Try(2, 2, None, "no answer came in time")
+    cursor = Cursor(Place(0))
+    cursor.count_attempts({0: 1, 1: 1}, {0: (one,), 1: (one,)})
+    cursor.take_change()
+    cursor.count_attempts({1: 2}, {1: (two,)})
+    assert cursor.take_change() == Change((), {0: 1, 1: 2}, 0, 0, {1: (one, two)})
+    assert not cursor.changed
+    cursor.count_attempts({1: 2}, {1: (two,)})
+    assert not cursor.changed
+
+
+def test_attempts_that_are_not_kept_have_no_history() -> None:
+    tries = (Try(1, 1, 500, "the app answered 500"),)
+    cursor = Cursor(Place(0))
+    cursor.count_attempts({5000: 1}, {5000: tries})
+    cursor.take_change()
+    cursor.tried([(0, ATTEMPTS_MAX)])
+    assert not cursor.history
+    assert cursor.take_change().history == {5000: ()}
 
 
 @given(st.lists(RANGES, max_size=12))

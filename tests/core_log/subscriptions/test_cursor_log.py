@@ -11,6 +11,7 @@ import pytest
 from core_log.log.files import OsFiles
 from core_log.subscriptions.cursor import Place
 from core_log.subscriptions.cursor_log import CURRENT_NAME, OPTIONS, CursorLog, CursorsDamaged
+from core_log.subscriptions.tries import Try
 
 SMALL = replace(OPTIONS, disk_reserve_bytes=0, segment_bytes=64 * 1024)
 Open = Callable[..., Any]
@@ -35,7 +36,8 @@ async def test_what_was_told_to_be_durable_is_there_after_a_restart(open_log: Op
     cursors = await open_log()
     cursor = cursors.cursor((7, 0), 17)
     cursor.ack([(17, 20), (25, 26)])
-    cursor.count_attempts({22: 3})
+    one, two = (Try(each, each, 500, "the app answered 500") for each in (1, 2))
+    cursor.count_attempts({22: 2}, {22: (one,)})
     told: list[dict[Any, int]] = []
     cursors.moved((7, 0), lambda lows: told.append(dict(lows)))
     assert told == []
@@ -43,10 +45,12 @@ async def test_what_was_told_to_be_durable_is_there_after_a_restart(open_log: Op
     assert told == [{(7, 0): 21}]
     cursor.ack([(21, 21)])
     cursor.given_again(2)
+    cursor.count_attempts({22: 3}, {22: (two,)})
     await cursors.durable([(7, 0)])
     await cursors.close()
     again = await open_log()
-    assert again.cursor((7, 0), 0).place == Place(22, ((25, 26),), {22: 3}, redelivered=2)
+    place = Place(22, ((25, 26),), {22: 3}, redelivered=2, history={22: (one, two)})
+    assert again.cursor((7, 0), 0).place == place
     assert again.run == cursors.run + 1
 
 

@@ -190,12 +190,17 @@ async def test_a_members_own_attempts_are_kept(orders: Any, frames: Any, join: A
     await orders.append(frames.encoded("orders", [b"a"]))
     member = await join(orders)
     await member.frame()
-    await member.say("attempts", partition=0, generation=member.tokens[0], attempts={"0": 4})
+    tries = [{"number": 4, "at_us": 7, "status": 500, "error": "the app answered 500"}]
+    about = {"partition": 0, "generation": member.tokens[0]}
+    await member.say("attempts", **about, attempts={"0": 3})
+    await member.say("attempts", **about, attempts={"0": 4}, history={"0": tries})
     await member.say("released", partition=0, generation=member.tokens[0])
     await member.say("released", partition=1, generation=member.tokens[1])
     await member.socket.close()
     other = await join(orders, member="other")
-    assert (await other.until("assign"))["attempts"] == {"0": 4}
+    assign = await other.until("assign")
+    assert (assign["attempts"], assign["history"]) == ({"0": 4}, {"0": tries})
+    assert "history" not in await other.until("assign"), "nothing failed in the other partition"
 
 
 async def test_a_seek_gives_a_new_generation_from_the_new_place(

@@ -8,6 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from core_log.subscriptions.cursor import RANGES_SLOW, Cursor, Place
 from core_log.subscriptions.fcfs import Fcfs, Lease, Want
 from core_log.subscriptions.handing import BadAnswer, Effect, Ended, Fenced, Numbers, Revoke
+from core_log.subscriptions.tries import Try
 
 LEASE_S = 10.0
 
@@ -142,7 +143,7 @@ def test_a_member_can_not_speak_of_more_than_its_lease() -> None:
     with pytest.raises(BadAnswer):
         fcfs.nack(1, 0, lease.number, [5], 0.0, 0.0)
     assert fcfs.ack(2, 0, lease.number, [(0, 0)], 0.0) == [Fenced(2, 0, lease.number)]
-    assert fcfs.attempts(1, 0, 99, {0: 3}) == [Fenced(1, 0, 99)]
+    assert fcfs.attempts(1, 0, 99, {0: 3}, {}) == [Fenced(1, 0, 99)]
 
 
 def test_a_members_own_attempts_are_kept() -> None:
@@ -150,9 +151,11 @@ def test_a_members_own_attempts_are_kept() -> None:
     fcfs.join(1, "a", now=0.0, since_us=0)
     lease = hand_out(fcfs)
     assert lease is not None
-    assert fcfs.attempts(1, 0, lease.number, {2: 3}) == []
+    tries = (Try(3, 7, 500, "the app answered 500"),)
+    assert fcfs.attempts(1, 0, lease.number, {2: 3}, {2: tries}) == []
     fcfs.lost(1, 0.0)
     assert fcfs.partitions[0].cursor.attempts[2] == 4
+    assert fcfs.partitions[0].cursor.history.known == {2: tries}
 
 
 def test_by_hand_holds_whoever_has_it() -> None:

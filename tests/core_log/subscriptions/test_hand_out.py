@@ -82,9 +82,14 @@ async def test_what_is_nacked_comes_again_alone(jobs: Any, frames: Any, join: An
     member = await join(jobs)
     await member.frame()
     first = member.tokens[0]
+    tries = [{"number": 1, "at_us": 7, "status": None, "error": "no answer came in time"}]
+    told = {str(offset): tries for offset in (0, 1)}
+    totals = {"0": 1, "1": 1}
+    await member.say("attempts", partition=0, lease=first, attempts=totals, history=told)
     await member.say("nack", partition=0, lease=first, offsets=[1], delay_ms=10)
     lease = await member.until("lease")
-    assert (lease["acked"], lease["attempts"]) == ([[0, 0], [2, 2]], {"1": 1})
+    assert (lease["acked"], lease["attempts"]) == ([[0, 0], [2, 2]], {"1": 2})
+    assert lease["history"] == {"1": tries}
     assert len(frames.values(await member.next())) == 3
     await member.say("ack", partition=0, lease=first, ranges=[[0, 2]])
     acked = await member.until("acked")
