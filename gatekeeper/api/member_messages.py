@@ -31,6 +31,11 @@ DELAY_MS_MAX: Final = 3_600_000
 """A nack's delay: an hour."""
 ATTEMPTS_MAX: Final = 1_000_000
 """More than anybody tries."""
+TRIES_MAX: Final = 100
+"""Tries of one message in a history; the core keeps no more."""
+ERROR_BYTES_MAX: Final = 200
+"""Of a try's error: one sentence."""
+_TRY: Final = frozenset({"number", "at_us", "status", "error"})
 _MEMBER: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _CREATE: Final = ("topic", "from", "mode", "lease_ms", "push", "settings")
 
@@ -112,7 +117,8 @@ def parse_said(text: str) -> Said | Credit | Token:
         about = _about(message, "offsets", "delay_ms")
         return Said(dump(type=kind, **about, offsets=_offsets(message), delay_ms=delay_ms))
     if kind == "attempts":
-        return Said(dump(type=kind, **_about(message, "attempts"), attempts=_attempts(message)))
+        about, attempts = _about(message, "attempts", "history"), _attempts(message)
+        return Said(dump(type=kind, **about, attempts=attempts, **_history(message, attempts)))
     if kind == "released":
         return Said(dump(type=kind, **_about(message)))
     raise BadRequest(
@@ -171,3 +177,30 @@ def _attempts(message: dict[str, Any]) -> dict[str, int]:
             raise BadRequest("attempts: each name must be an offset")
         number(count, "attempts", ATTEMPTS_MAX, 1)
     return value
+
+
+def _history(message: dict[str, Any], attempts: dict[str, int]) -> dict[str, Any]:
+    """What became of the tries, where the member tells it."""
+    value = message.get("history")
+    if value is None:
+        return {}
+    if not isinstance(value, dict) or not value.keys() <= attempts.keys():
+        raise BadRequest("history: must be an object of offsets that `attempts` names, and tries")
+    for tries in value.values():
+        if not isinstance(tries, list) or not 1 <= len(tries) <= TRIES_MAX:
+            raise BadRequest(f"history: each offset must have a list of 1 to {TRIES_MAX} tries")
+        for each in tries:
+            _check_try(each)
+    return {"history": value}
+
+
+def _check_try(value: object) -> None:
+    if not isinstance(value, dict) or value.keys() != _TRY:
+        raise BadRequest("history: a try has number, at_us, status and error, and nothing else")
+    number(value["number"], "history.number", ATTEMPTS_MAX, 1)
+    number(value["at_us"], "history.at_us", 2**53 - 1)
+    if value["status"] is not None:
+        number(value["status"], "history.status", 999)
+    error = value["error"]
+    if not isinstance(error, str) or len(error.encode()) > ERROR_BYTES_MAX:
+        raise BadRequest(f"history.error: must be a string of at most {ERROR_BYTES_MAX} bytes")

@@ -5,11 +5,20 @@ from typing import Any
 
 import pytest
 
-from gatekeeper.api.member_messages import ITEMS_MAX, MemberOpen, Said, parse_first, parse_said
+from gatekeeper.api.member_messages import (
+    ITEMS_MAX,
+    TRIES_MAX,
+    MemberOpen,
+    Said,
+    parse_first,
+    parse_said,
+)
 from gatekeeper.api.stream_messages import Credit, Open, Token
 from gatekeeper.errors import BadRequest
 
 OPEN = {"type": "open", "subscription": "mailer", "member": "m-1"}
+FAILED = {"type": "attempts", "partition": 0, "lease": 7, "attempts": {"17": 3}}
+TRY = {"number": 3, "at_us": 7, "status": 500, "error": "the app answered 500"}
 
 
 def test_an_open_is_of_a_topic_or_of_a_subscription() -> None:
@@ -61,6 +70,7 @@ def test_an_open_that_is_wrong_is_refused(change: dict[str, Any]) -> None:
         {"type": "ack", "partition": 0, "lease": 7, "ranges": [[1, 2]]},
         {"type": "nack", "partition": 0, "lease": 7, "offsets": [1], "delay_ms": 5},
         {"type": "attempts", "partition": 1, "generation": 7, "attempts": {"17": 3}},
+        {**FAILED, "history": {"17": [TRY, {**TRY, "number": 2, "status": None}]}},
         {"type": "released", "partition": 0, "generation": 7},
         {"type": "heartbeat"},
     ],
@@ -99,6 +109,29 @@ def test_credit_and_tokens_are_those_of_every_stream() -> None:
 def test_what_could_be_read_in_two_ways_is_refused(text: str) -> None:
     with pytest.raises(BadRequest):
         parse_said(text)
+
+
+@pytest.mark.parametrize(
+    ("history", "problem"),
+    [
+        ([], "history: must be an object of offsets that `attempts` names"),
+        ({"18": [TRY]}, "history: must be an object of offsets that `attempts` names"),
+        ({"17": []}, "history: each offset must have a list of 1 to 100"),
+        ({"17": [TRY] * (TRIES_MAX + 1)}, "history: each offset must have a list of 1 to 100"),
+        ({"17": TRY}, "history: each offset must have a list of 1 to 100"),
+        ({"17": ["x"]}, "history: a try has number, at_us, status and error"),
+        ({"17": [{**TRY, "body": "x"}]}, "history: a try has number, at_us, status and error"),
+        ({"17": [{**TRY, "number": 0}]}, "history.number: must be a whole number from 1"),
+        ({"17": [{**TRY, "at_us": 1.5}]}, "history.at_us: must be a whole number"),
+        ({"17": [{**TRY, "status": 1000}]}, "history.status: must be a whole number"),
+        ({"17": [{**TRY, "error": 7}]}, "history.error: must be a string"),
+        ({"17": [{**TRY, "error": "ü" * 101}]}, "history.error: must be a string of at most 200"),
+    ],
+)
+def test_a_history_that_is_wrong_is_refused_with_what_is_wrong(history: Any, problem: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        parse_said(json.dumps({**FAILED, "history": history}))
+    assert problem in str(caught.value)
 
 
 def test_a_message_is_bounded() -> None:
