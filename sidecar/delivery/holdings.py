@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from log_format.frame import Frame
 from sidecar.delivery.offset_set import OffsetSet, Range, ranges_of
+from sidecar.delivery.tries import Try, parse_history
 
 UNANSWERED_RANGES_MAX: Final = 10_000
 """Acknowledgements without an answer that are kept for after a lost connection. More of them
@@ -36,13 +37,14 @@ class Hold:
 class Delivery:
     """A frame, and those of its offsets that are to be delivered, rising.
 
-    `attempts` has the earlier tries of those that had any.
+    `attempts` counts the earlier tries of those that had any; `history` has what is known of them.
     """
 
     hold: Hold
     frame: Frame
     offsets: Sequence[int]
     attempts: Mapping[int, int]
+    history: Mapping[int, Sequence[Try]]
 
 
 @dataclass(slots=True)
@@ -50,6 +52,8 @@ class _Held:
     low: int
     acked: OffsetSet
     attempts: dict[int, int]
+    history: dict[int, tuple[Try, ...]]
+    """Of what is not given yet."""
     given: OffsetSet = field(default_factory=OffsetSet)
     """Delivered, and neither acknowledged nor given back yet."""
     done: OffsetSet = field(default_factory=OffsetSet)
@@ -151,6 +155,7 @@ class Holdings:
         for offset in control["offsets"]:
             held.given.discard(int(offset), int(offset))
         held.attempts.update(_attempts(control))
+        held.history.update(parse_history(control))
 
     def take(self, frame: Frame) -> Taken:
         """What of a frame is to be delivered; nothing where it is not ours."""
@@ -176,7 +181,10 @@ class Holdings:
             for offset, tries in held.attempts.items()
             if first <= offset <= last and offset in held.given
         }
-        return Taken(hold, Delivery(hold, frame, offsets, attempts), done)
+        history = {}
+        if held.history:
+            history = {each: held.history.pop(each) for each in attempts if each in held.history}
+        return Taken(hold, Delivery(hold, frame, offsets, attempts, history), done)
 
     def ack(self, hold: Hold, ranges: Iterable[Range]) -> tuple[Hold, list[Range]]:
         """What of `ranges` may be acknowledged, and under which hold.
@@ -343,7 +351,8 @@ class Holdings:
 
 
 def _held(control: Mapping[str, Any], low: int) -> _Held:
-    return _Held(low, OffsetSet(control.get("acked", ())), _attempts(control))
+    acked = OffsetSet(control.get("acked", ()))
+    return _Held(low, acked, _attempts(control), parse_history(control))
 
 
 def _attempts(control: Mapping[str, Any]) -> dict[int, int]:

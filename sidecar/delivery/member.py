@@ -10,7 +10,7 @@ import asyncio
 import logging
 import random
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
 from log_format.frame import Frame
@@ -19,6 +19,7 @@ from sidecar.delivery.member_events import Changed, Event, Membership, Paused, R
 from sidecar.delivery.offset_set import OffsetSet, Range
 from sidecar.delivery.stream_link import Control, Misunderstood, StreamLink
 from sidecar.delivery.topic_stream import parse_gap
+from sidecar.delivery.tries import Try
 from sidecar.errors import GatekeeperRefused, SidecarError, UplinkDown, retry_after
 from sidecar.uplink.backoff import Backoff
 from sidecar.uplink.credentials import CredentialSource
@@ -30,7 +31,7 @@ log = logging.getLogger("sidegate.sidecar")
 
 _Item = TypeVar("_Item")
 SAID_MAX: Final = 1_000
-"""Ranges, offsets or attempts that the wire takes in one message."""
+"""Ranges or offsets that the wire takes in one message."""
 LEASE_MS_DEFAULT: Final = 30_000
 """Of a subscription that does not say."""
 FLUSH_S_MAX: Final = 1.0
@@ -171,11 +172,14 @@ class MemberSession:
             self._say("nack", hold, offsets=piece, delay_ms=delay_ms)
         return len(taken)
 
-    def report(self, hold: Hold, attempts: Mapping[int, int]) -> None:
-        """Tries that failed here, to be kept with the cursor for whoever gets it next."""
-        taken = self._holdings.failed(hold, attempts)
-        for piece in _pieces(list(taken.items())):
-            self._say("attempts", hold, attempts={str(at): tries for at, tries in piece})
+    def report(self, hold: Hold, offset: int, attempts: int, tries: Sequence[Try] = ()) -> None:
+        """A try that failed here, to be kept with the cursor for whoever gets it next.
+
+        `attempts` is their total, and `tries` has those that the log does not know yet.
+        """
+        if self._holdings.failed(hold, {offset: attempts}):
+            history = {"history": {str(offset): tries}} if tries else {}
+            self._say("attempts", hold, attempts={str(offset): attempts}, **history)
 
     def release(self, hold: Hold) -> None:
         """After `Revoked`: nothing more of this hold will be acknowledged."""

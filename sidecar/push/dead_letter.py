@@ -13,19 +13,17 @@ import orjson
 
 from sidecar.delivery.record import Record, headers_of
 from sidecar.delivery.rendering import render_time
+from sidecar.delivery.tries import FIRST_TRIES_KEPT, Try, cut_error
 from sidecar.publish.message import Message
-from sidecar.push.parcel import Try
 
 PREFIX: Final = "sidegate-dead-"
 HISTORY_SHOWN_MAX: Final = 50
 """Tries in a letter: the first ten and the last forty, so that its headers stay small."""
-ERROR_CHARACTERS_MAX: Final = 200
-"""Of each try's error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Undelivered:
-    """Whose message it is, and how often it was tried; `tries` has those that this member made."""
+    """Whose message it is, and how often it was tried; `tries` has what is known of that."""
 
     owner: str
     subscription: str
@@ -58,7 +56,7 @@ def dead_letter(topic: str, record: Record, undelivered: Undelivered) -> Message
         "first-attempt": render_time(first).decode("ascii"),
         "last-attempt": render_time(last.at_us if last else first).decode("ascii"),
         "status": "" if last is None or last.status is None else str(last.status),
-        "error": "" if last is None else last.error[:ERROR_CHARACTERS_MAX],
+        "error": "" if last is None else cut_error(last.error),
         "history": _history(undelivered.tries),
     }
     headers = {**original_headers(record), **{PREFIX + name: text for name, text in added.items()}}
@@ -109,14 +107,14 @@ def original_headers(record: Record) -> dict[str, str]:
 def _history(tries: Sequence[Try]) -> str:
     shown = list(tries)
     if len(shown) > HISTORY_SHOWN_MAX:
-        shown = [*shown[:10], *shown[-(HISTORY_SHOWN_MAX - 10) :]]
+        shown = [*shown[:FIRST_TRIES_KEPT], *shown[FIRST_TRIES_KEPT - HISTORY_SHOWN_MAX :]]
     rows = [
         {
             "attempt": each.number,
             "at": render_time(each.at_us).decode("ascii"),
             "at_us": each.at_us,
             "status": each.status,
-            "error": each.error[:ERROR_CHARACTERS_MAX],
+            "error": cut_error(each.error),
         }
         for each in shown
     ]
@@ -133,7 +131,7 @@ def _tries(text: str) -> list[Try]:
                 int(row["attempt"]),
                 int(row["at_us"]),
                 None if row["status"] is None else int(row["status"]),
-                str(row["error"])[:ERROR_CHARACTERS_MAX],
+                cut_error(str(row["error"])),
             )
             for row in rows[:HISTORY_SHOWN_MAX]
         ]

@@ -4,9 +4,11 @@ Two rules: a parcel moves only along `STEPS`, and whoever moves it does what `EF
 `push_queue.py` decides which parcel moves when. The docs' table is drawn from this one.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from enum import Enum
 from typing import Any, Final
+
+from sidecar.delivery.tries import Try
 
 
 class State(Enum):
@@ -82,23 +84,13 @@ class IllegalStep(RuntimeError):
     """A parcel was told something that cannot happen to it: a defect of ours."""
 
 
-@dataclass(frozen=True, slots=True)
-class Try:
-    """One failed try: when, and what came of it. `status` is None where no answer came."""
-
-    number: int
-    at_us: int
-    status: int | None
-    error: str
-
-
 class Parcel:
     """One message that a member holds. `hold` is the right under which it is acknowledged; None
     for one that was acknowledged before it is sent."""
 
     __slots__ = (
         "awaited", "due_s", "history", "hold", "key", "offset", "partition", "record", "size",
-        "state", "tries", "unburied",
+        "state", "tries", "unburied", "untold",
     )  # fmt: skip
 
     def __init__(
@@ -126,7 +118,10 @@ class Parcel:
         self.due_s = 0.0
         self.unburied = 0
         """How often its dead letter could not be written."""
-        self.history: list[Try] = []
+        self.history: Sequence[Try] = ()
+        """What is known of the tries, those of a letter that it was before included."""
+        self.untold: Sequence[Try] = ()
+        """Those of them that the log does not know yet."""
 
     def move(self, event: Event) -> Effect:
         """Go where the table says."""

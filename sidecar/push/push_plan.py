@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
+from sidecar.delivery.tries import Try
 from sidecar.errors import BadRequest
-from sidecar.push.parcel import Try
 from sidecar.push.push_settings import Push, Settings, read_settings
 
 

@@ -11,13 +11,12 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Any, Final
 
-from sidecar.push.parcel import ENDS, Effect, Event, Parcel, State, Try
+from sidecar.delivery.tries import Try, bounded, cut_error
+from sidecar.push.parcel import ENDS, Effect, Event, Parcel, State
 from sidecar.uplink.backoff import Backoff
 
 BURY_BACKOFF: Final = Backoff(first_s=1.0, max_s=60.0)
 """Between tries to write a dead letter: what stands in the way is an outage or a person's error."""
-HISTORY_MAX: Final = 100
-"""Tries of one message that are remembered; max_attempts is at most this."""
 Lane = deque[Parcel]
 
 
@@ -137,7 +136,7 @@ class PushQueue:
             self._down = Rest()
         if verdict.delivered:
             return self._end(parcel, Event.DELIVERED)
-        failed = Try(parcel.tries + 1, now_us, verdict.status, verdict.error)
+        failed = Try(parcel.tries + 1, now_us, verdict.status, cut_error(verdict.error))
         self.last_failure = failed
         if verdict.hold_all and verdict.retry_after_s is not None:
             self._quiet_until_s = max(self._quiet_until_s, now_s + verdict.retry_after_s)
@@ -150,8 +149,8 @@ class PushQueue:
         if parcel.state is State.GONE:
             return parcel.move(Event.FAILED)
         parcel.tries += 1
-        if len(parcel.history) < HISTORY_MAX:
-            parcel.history.append(failed)
+        parcel.history = bounded((*parcel.history, failed))
+        parcel.untold = bounded((*parcel.untold, failed))
         limit = self._patience.max_attempts
         if limit is not None and parcel.tries >= limit:
             parcel.awaited = True

@@ -11,8 +11,9 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from sidecar.delivery.tries import HISTORY_MAX
 from sidecar.errors import BadRequest
-from sidecar.push.push_queue import HISTORY_MAX, Patience
+from sidecar.push.push_queue import Patience
 from sidecar.uplink.backoff import Backoff
 
 DEAD_SUFFIX: Final = ".dead"

@@ -20,10 +20,11 @@ from sidecar.delivery.holdings import Delivery, Hold
 from sidecar.delivery.member import MemberSession, Paused, Revoked
 from sidecar.delivery.offset_set import OffsetSet
 from sidecar.delivery.record import Record, records_of
+from sidecar.delivery.tries import Try, bounded, tries_not_told
 from sidecar.errors import GatekeeperRefused, SidecarError
 from sidecar.publish.message import Message
 from sidecar.push.dead_letter import Undelivered, dead_letter, is_letter_of, original_of
-from sidecar.push.parcel import Effect, Parcel, State, Try
+from sidecar.push.parcel import Effect, Parcel, State
 from sidecar.push.push_plan import Plan, Tally
 from sidecar.push.push_queue import PushQueue, Verdict
 from sidecar.push.push_settings import Push
@@ -138,7 +139,7 @@ class PushWorker:
         skipped: list[int] = []
         for record in records_of(delivery.frame, self._fitting(delivery, skipped)):
             place = record.offset
-            history: list[Try] = []
+            history: Sequence[Try] = ()
             if until is not None and place >= until:
                 skipped.append(place)
                 continue
@@ -151,7 +152,10 @@ class PushWorker:
                 self._pending[partition, place] = record
                 self._ack_later(delivery.hold, place)
             else:
-                self._add(delivery.hold, partition, place, record, history, delivery.attempts)
+                parcel = self._add(delivery.hold, partition, place, record)
+                parcel.history = history
+                if place in delivery.attempts:
+                    _tried_before(parcel, delivery)
         for place in skipped:
             self._ack_later(delivery.hold, place)
         self._stir.set()
@@ -171,26 +175,18 @@ class PushWorker:
         self.tally.filtered += len(skipped)
         return fitting
 
-    def _add(
-        self,
-        hold: Hold | None,
-        partition: int,
-        offset: int,
-        record: Record,
-        history: list[Try],
-        attempts: Any,
-    ) -> None:
+    def _add(self, hold: Hold | None, partition: int, offset: int, record: Record) -> Parcel:
         parcel = Parcel(
             hold,
             partition,
             offset,
             key=record.key,
             size=record.size,
-            tries=attempts.get(offset, 0),
+            tries=0,
             record=record,
         )
-        parcel.history = history
         self.queue.add(parcel)
+        return parcel
 
     def _acknowledged(self, partition: int, low: int, ranges: list[tuple[int, int]]) -> None:
         """The log will never give these out again: now they may be sent, once.
@@ -206,7 +202,7 @@ class PushWorker:
         for offset in sorted(at for of, at in self._pending if of == partition):
             if offset in durable:
                 record = self._pending.pop((partition, offset))
-                self._add(None, partition, offset, record, [], {})
+                self._add(None, partition, offset, record)
             elif offset < low:
                 del self._pending[partition, offset]
         self._stir.set()
@@ -365,7 +361,8 @@ class PushWorker:
 
     def _report(self, parcel: Parcel) -> None:
         if parcel.hold is not None:
-            self._session.report(parcel.hold, {parcel.offset: parcel.tries})
+            self._session.report(parcel.hold, parcel.offset, parcel.tries, parcel.untold)
+            parcel.untold = ()
 
     def _ack_later(self, hold: Hold, offset: int) -> None:
         self._acks.add(hold, offset)
@@ -383,3 +380,11 @@ class PushWorker:
             self._session.ack(hold, ranges)
             if hold.lease is not None and not self.queue.holds(hold):
                 self._acks.finish(hold)
+
+
+def _tried_before(parcel: Parcel, delivery: Delivery) -> None:
+    """Go on where the members before this one have ended."""
+    parcel.tries = delivery.attempts[parcel.offset]
+    told = delivery.history.get(parcel.offset, ())
+    parcel.untold = tries_not_told(told, parcel.tries, time.time_ns() // 1000)
+    parcel.history = bounded((*parcel.history, *told, *parcel.untold))

@@ -237,6 +237,7 @@ class FakeSubscription:
         self.low = low
         self.acked: dict[int, set[int]] = {partition: set() for partition in low}
         self.attempts: dict[tuple[int, int], int] = {}
+        self.history: dict[tuple[int, int], list[dict[str, Any]]] = {}
         self.generation = 0
         self.leases = 0
         self.members: list[tuple[web.WebSocketResponse, str]] = []
@@ -299,6 +300,7 @@ class FakeSubscription:
                         if at == partition
                     },
                     "end_offset": self.log.ends.get((self.definition["topic"], partition), 0),
+                    **self._history_of(partition, {at for _, at in self.history}),
                 }
             )
         self._sent = {partition: set() for partition in self.low}
@@ -307,6 +309,14 @@ class FakeSubscription:
         """Send a control message to every member."""
         for socket, _ in list(self.members):
             await socket.send_json(control)
+
+    def _history_of(self, partition: int, offsets: set[int]) -> dict[str, Any]:
+        known = {
+            str(each): self.history[partition, each]
+            for each in offsets
+            if (partition, each) in self.history
+        }
+        return {"history": known} if known else {}
 
     def _tried(self, partition: int, offset: int) -> None:
         self.attempts[partition, offset] = self.attempts.get((partition, offset), 0) + 1
@@ -326,6 +336,8 @@ class FakeSubscription:
             case "attempts":
                 for offset, tries in said["attempts"].items():
                     self.attempts[said["partition"], int(offset)] = tries
+                for offset, tries in said.get("history", {}).items():
+                    self.history.setdefault((said["partition"], int(offset)), []).extend(tries)
 
     async def _ack(self, socket: web.WebSocketResponse, said: dict[str, Any]) -> None:
         partition = said["partition"]
@@ -409,6 +421,7 @@ class FakeSubscription:
                         for each in due
                         if (partition, each) in self.attempts
                     },
+                    **self._history_of(partition, due),
                 }
             )
         elif again := {each for each in due if (partition, each) in self._nacked}:
@@ -422,6 +435,7 @@ class FakeSubscription:
                     "count": frame.envelope.producer.count,
                     "offsets": sorted(again),
                     "attempts": {str(each): self.attempts[partition, each] for each in again},
+                    **self._history_of(partition, again),
                 }
             )
         await socket.send_bytes(whole)

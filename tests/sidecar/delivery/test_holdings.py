@@ -5,6 +5,7 @@ from log_format.envelope import add_stamp
 from log_format.frame import body_padding, decode_frame, encode_frame
 from log_format.parts import Producer, Stamp
 from sidecar.delivery.holdings import Hold, Holdings
+from sidecar.delivery.tries import Try
 
 
 def frame(base: int, count: int, partition: int = 0):
@@ -77,6 +78,24 @@ def test_what_was_given_back_comes_again_with_one_attempt_more_and_the_rest_does
     again = holdings.take(frame(0, 4)).delivery
     assert list(again.offsets) == [1]
     assert again.attempts == {1: 5}
+
+
+def test_the_history_of_earlier_tries_comes_with_the_message_once():
+    row = {"number": 1, "at_us": 7, "status": 500, "error": "the app answered 500"}
+    first = (Try(1, 7, 500, "the app answered 500"),)
+    history = {"1": [row], "5": [row]}
+    holdings = Holdings()
+    hold = holdings.assign({**assign(attempts={"1": 1, "5": 1}), "history": history})
+    assert holdings.take(frame(0, 3)).delivery.history == {1: first}
+    assert holdings.take(frame(3, 3)).delivery.history == {5: first}
+    holdings.nack(hold, [1])
+    again = [row, {**row, "number": 2, "status": None}]
+    redeliver = {**hold.names(), "offsets": [1], "attempts": {"1": 2}, "history": {"1": again}}
+    holdings.redeliver(redeliver)
+    second = Try(2, 7, None, "the app answered 500")
+    assert holdings.take(frame(0, 3)).delivery.history == {1: (*first, second)}
+    holdings.lease({**lease(9, 6, 2, attempts={"6": 1}), "history": {"6": [row]}})
+    assert holdings.take(frame(6, 2)).delivery.history == {6: first}
 
 
 def test_failed_tries_are_kept_for_what_is_in_hand_alone():

@@ -7,6 +7,7 @@ import pytest
 from sidecar.delivery.holdings import Delivery
 from sidecar.delivery.member import Changed, MemberSession, Membership, Paused, Revoked
 from sidecar.delivery.topic_stream import Gap
+from sidecar.delivery.tries import Try
 from sidecar.errors import UnknownSubscription, UplinkDown
 from sidecar.uplink.backoff import Backoff
 
@@ -150,10 +151,20 @@ async def test_failed_tries_are_told_so_that_the_next_member_knows_them(mesh, si
     session = await join()
     events = session.events()
     delivery = await next_of(events, Delivery)
-    session.report(delivery.hold, {0: 7, 9: 1})
+    assert delivery.history == {}
+    failed = Try(7, 1_000_000, 500, "the app answered 500")
+    session.report(delivery.hold, 9, 1, [failed])
+    session.report(delivery.hold, 0, 6)
+    session.report(delivery.hold, 0, 7, [failed])
     await until(lambda: session.fake.attempts == {(0, 0): 7})
+    told = [each for each in session.fake.said if each["type"] == "attempts"]
+    assert [sorted(each) for each in told] == [
+        ["attempts", "generation", "partition", "type"],
+        ["attempts", "generation", "history", "partition", "type"],
+    ]
     await mesh.gatekeeper.cut_streams()
-    assert (await next_of(events, Delivery)).attempts == {0: 8}
+    again = await next_of(events, Delivery)
+    assert (again.attempts, again.history) == ({0: 8}, {0: (failed,)})
 
 
 async def test_a_revoked_partition_is_released_when_what_is_in_hand_is_settled(sidecar, join):

@@ -6,6 +6,7 @@ import orjson
 import pytest
 
 from sidecar.delivery.record import Record, headers_of
+from sidecar.delivery.tries import Try
 from sidecar.push.dead_letter import (
     HISTORY_SHOWN_MAX,
     PREFIX,
@@ -14,7 +15,6 @@ from sidecar.push.dead_letter import (
     is_letter_of,
     original_of,
 )
-from sidecar.push.parcel import Try
 
 ORIGINAL = Record(
     "orders", 2, 17, 1_000_000, "id-1", b"k", b'{"x":"y"}', b"text/plain", b"hi", "shop"

@@ -3,6 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sidecar.delivery.tries import HISTORY_MAX
 from sidecar.push.parcel import Effect, Parcel, State
 from sidecar.push.push_queue import Patience, PushQueue, Verdict
 from sidecar.uplink.backoff import Backoff
@@ -41,6 +42,19 @@ def test_without_a_key_or_without_order_nobody_waits_for_another():
         for offset in range(4):
             q.add(parcel(offset, key))
         assert offsets(q.due(0)) == [0, 1, 2, 3]
+
+
+def test_the_first_tries_and_the_newest_are_remembered():
+    q = queue(max_attempts=None)
+    each = parcel(0)
+    q.add(each)
+    for number in range(1, 2 * HISTORY_MAX):
+        q.due(number * 100)
+        q.tried(each, Verdict(delivered=False, reached=True, error="x" * 999), number * 100, 0, 0.5)
+    for tries in (each.history, each.untold):
+        assert len(tries) == HISTORY_MAX
+        assert (tries[0].number, tries[-1].number) == (1, 2 * HISTORY_MAX - 1)
+        assert len(tries[0].error) == 200
 
 
 def test_a_failed_parcel_rests_and_goes_before_fresh_ones():

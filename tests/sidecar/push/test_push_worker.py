@@ -6,6 +6,8 @@ import json
 import pytest
 from aiohttp import web
 
+from sidecar.delivery.tries import NOT_TOLD
+
 
 async def post(sidecar, path, document=None, *, method="POST"):
     url = f"{sidecar.base}{path}"
@@ -80,6 +82,37 @@ async def test_a_failed_message_is_tried_again_and_the_tries_are_kept_with_the_c
         {"0": 1},
         {"0": 2},
     ]
+    assert [(each["number"], each["status"]) for each in fake.history[0, 0]] == [(1, 500), (2, 500)]
+
+
+@pytest.mark.parametrize("mode", ["ordered", "fcfs"])
+async def test_the_tries_of_a_member_before_are_in_the_dead_letter(mesh, sidecar, hook, push, mode):
+    """Its first try failed, the second was lost with the connection, and the others fail here."""
+    under_way, answer = asyncio.Event(), asyncio.Event()
+
+    async def hang(_):
+        under_way.set()
+        await answer.wait()
+        return 500
+
+    hook.answers = [500, hang, 503, 502]
+    await push(retry={**QUICK, "max_attempts": 4}, mode=mode)
+    await publish(sidecar, 1)
+    await under_way.wait()
+    fake = mesh.gatekeeper.subscriptions["mailer"]
+    await sidecar.until(lambda: fake.attempts == {(0, 0): 1})
+    await mesh.gatekeeper.cut_streams()
+    await sidecar.until(lambda: len(fake.openings) == 2)
+    answer.set()
+    await sidecar.until(lambda: fake.low[0] == 1)
+    (letter,) = (await sidecar.get("/messages/orders.dead"))[1]["messages"]
+    assert letter["headers"]["sidegate-dead-attempts"] == "4"
+    history = json.loads(letter["headers"]["sidegate-dead-history"])
+    assert [each["attempt"] for each in history] == [1, 2, 3, 4]
+    assert [each["status"] for each in history] == [500, None, 503, 502]
+    assert history[1]["error"] == NOT_TOLD
+    assert [each["at_us"] for each in history] == sorted(each["at_us"] for each in history)
+    assert [each["number"] for each in fake.history[0, 0]] == [1, 2, 3, 4], "each told once"
 
 
 async def test_a_stuck_key_holds_its_own_messages_and_no_others(sidecar, hook, push):
