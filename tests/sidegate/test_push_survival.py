@@ -100,6 +100,39 @@ class Worker:
             time.sleep(0.05)
 
 
+class Gate:
+    """Answers 500 to every try up to `failing`, and lets later ones wait until that is raised."""
+
+    def __init__(self, failing: int) -> None:
+        self._failing = failing
+        self._tries: Counter[int] = Counter()
+        self._news = threading.Condition()
+
+    def __call__(self, handler: BaseHTTPRequestHandler, body: dict[str, Any]) -> bool:
+        number, attempt = body["message"][1], int(handler.headers["Sidegate-Attempt"])
+        with self._news:
+            self._tries[number] = max(self._tries[number], attempt)
+            self._news.notify_all()
+            self._news.wait_for(lambda: attempt <= self._failing)
+        handler.send_error(500)
+        return False
+
+    def fail(self, failing: int) -> None:
+        """Let all tries up to this one fail."""
+        with self._news:
+            self._failing = failing
+            self._news.notify_all()
+
+    def wait_for(self, attempt: int, messages: int) -> None:
+        """Return once all messages have come to this try."""
+
+        def arrived() -> bool:
+            return sum(each >= attempt for each in self._tries.values()) == messages
+
+        with self._news:
+            assert self._news.wait_for(arrived, END_S_MAX), self._tries
+
+
 @pytest.fixture
 def worker() -> Iterator[Worker]:
     made = Worker()
@@ -338,6 +371,52 @@ def test_replicas_share_so_that_each_message_goes_out_once(
         lambda: mesh.request("GET", f"/subscriptions/{name}")[1],
     )
     assert judge(worker, 200) == 0
+
+
+def test_a_dead_letter_has_every_try_whoever_was_killed_meanwhile(
+    fragile: Any, replica_of: Callable[[Any], Any], worker: Worker, topic: str
+) -> None:
+    fragile.request("POST", "/topics", {"name": topic, "partitions": 2})
+    worker.behave = gate = Gate(failing=2)
+    retry = {"first_ms": 20, "max_ms": 50, "max_attempts": 10}
+    name = subscribe(fragile, worker, topic, push=patient(worker), retry=retry)
+    replica = replica_of(fragile)
+
+    def state() -> Any:
+        return fragile.request("GET", f"/subscriptions/{name}")[1]
+
+    worker.until(
+        lambda: [len(each["partitions"]) for each in state().get("members", ())] == [1, 1], state
+    )
+    publish(fragile, topic, KEYS)
+    gate.wait_for(3, KEYS)
+    worker.until(
+        lambda: [n for each in state()["cursors"] for n in each["attempts"].values()] == [2] * KEYS,
+        state,
+    )
+    assert all(each["in_flight"] for each in state()["members"]), "both have failed twice"
+    replica.kill()
+    gate.fail(4)
+    gate.wait_for(5, KEYS)
+    fragile.kill("core")
+    gate.fail(6)
+    gate.wait_for(7, KEYS)
+    fragile.kill("sidecar")
+    gate.fail(100)
+    worker.until(lambda: state().get("lag") == 0, state)
+    letters = [
+        json.loads(each["headers"]["sidegate-dead-history"])
+        for each in fragile.messages(f"{topic}.dead")
+    ]
+    assert len(letters) == KEYS
+    for tries in letters:
+        assert [each["attempt"] for each in tries] == list(range(1, 11))
+        assert [each["at_us"] for each in tries] == sorted(each["at_us"] for each in tries)
+        assert [each["status"] for each in tries[:2]] == [500, 500]
+        for each in tries:
+            assert ("500" if each["status"] else "was not told") in each["error"]
+    lost = [tries[2] for tries in letters if tries[2]["status"] is None]
+    assert 0 < len(lost) < KEYS, "the third try of those that the replica held"
 
 
 def test_an_app_that_sends_a_gigabyte_back_costs_no_memory(
