@@ -77,6 +77,7 @@ class Mesh:
     def __enter__(self) -> "Mesh":
         self._stack = contextlib.ExitStack()
         self._stack.enter_context(self.core)
+        self.core.state.write_public_keys()
         folder = self.core.folder
         python = [sys.executable, "-m"]
         for service in ("issuer", "gatekeeper"):
