@@ -60,6 +60,19 @@ class Archived:
     end_leaf: int
 
 
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A file that is complete and synced, and not in the archive until it is kept."""
+
+    written: Path
+    path: Path
+    footer: Footer
+
+    def keep(self) -> None:
+        """Give it its name."""
+        self.written.replace(self.path)
+
+
 def archive_name(first_leaf: int, end_leaf: int) -> str:
     """A file's name; `end_leaf` is the first leaf that is not in it."""
     return f"{first_leaf:020d}-{end_leaf:020d}.parquet"
@@ -97,11 +110,11 @@ def read_footer(path: Path) -> Footer:
     return footer
 
 
-def write_archive(segment: Segment, end_leaf: int, folder: Path) -> tuple[Path, Footer]:
-    """Archive one sealed segment, whose last leaf is `end_leaf` - 1; the file and its footer.
+def write_archive(segment: Segment, end_leaf: int, folder: Path) -> Draft:
+    """Write the file of one sealed segment, whose last leaf is `end_leaf` - 1.
 
     Raises DamagedLog where the segment is not whole: what is damaged is not archived as if it were
-    sound. The file is complete and synced before it has its name.
+    sound. A draft of an earlier attempt is written over.
     """
     batches = list(_batches(segment, end_leaf))
     footer = _footer(segment, end_leaf, batches)
@@ -118,8 +131,7 @@ def write_archive(segment: Segment, end_leaf: int, folder: Path) -> tuple[Path, 
             writer.write_batch(rows.replace_schema_metadata(schema.metadata), ROWS_PER_GROUP)
     with draft.open("rb") as file:
         os.fsync(file.fileno())
-    draft.replace(path)
-    return path, footer
+    return Draft(draft, path, footer)
 
 
 def file_sha256(path: Path) -> str:

@@ -30,7 +30,11 @@ def sealed(log: Any) -> Any:
 
 def test_a_file_is_sorted_and_its_footer_tells_what_it_holds(sealed: Any, tmp_path: Path) -> None:
     segment = segments_of(sealed.folder)[0]
-    path, footer = write_archive(segment, 6, tmp_path / "archive")
+    draft = write_archive(segment, 6, tmp_path / "archive")
+    assert archived_files(tmp_path / "archive") == []
+    draft.keep()
+    path, footer = draft.path, draft.footer
+    assert [each.path for each in archived_files(tmp_path / "archive")] == [path]
     assert path.name == archive_name(0, 6)
     assert read_footer(path) == footer
     assert footer.tree_root == root_of(sealed.leaves[:6]).hex()
@@ -66,7 +70,7 @@ def test_only_files_without_a_gap_from_the_first_leaf_on_count(tmp_path: Path) -
 
 
 def test_a_file_under_another_name_is_refused(sealed: Any, tmp_path: Path) -> None:
-    path, _ = write_archive(segments_of(sealed.folder)[0], 6, tmp_path)
-    moved = path.rename(tmp_path / archive_name(0, 7))
+    draft = write_archive(segments_of(sealed.folder)[0], 6, tmp_path)
+    moved = draft.written.rename(tmp_path / archive_name(0, 7))
     with pytest.raises(BadArchive, match="leaves 0 to 5"):
         read_footer(moved)

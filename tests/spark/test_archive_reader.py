@@ -19,7 +19,7 @@ def archive(log: Any, tmp_path: Path) -> Path:
     log.add("t0", removed=True)
     log.roll()
     log.add("t0", [b"new"])
-    write_archive(segments_of(log.folder)[0], 5, tmp_path / "archive")
+    write_archive(segments_of(log.folder)[0], 5, tmp_path / "archive").keep()
     return tmp_path / "archive"
 
 

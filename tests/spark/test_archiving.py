@@ -35,6 +35,15 @@ def test_sealed_segments_are_archived_once_with_their_hashes(sealed: Any, tmp_pa
     assert [each["first_leaf"] for each in archive_log(sealed.folder, out)] == [6]
 
 
+def test_a_hash_that_could_not_be_published_comes_again(sealed: Any, tmp_path: Path) -> None:
+    out = tmp_path / "archive"
+    attempt = archive_log(sealed.folder, out)
+    lost = next(attempt)
+    attempt.close()  # type: ignore[attr-defined]
+    assert archived_files(out) == []
+    assert next(archive_log(sealed.folder, out)) == lost
+
+
 def test_what_is_not_known_to_be_synced_waits(sealed: Any, tmp_path: Path) -> None:
     sealed.save_tree(size=3)
     assert [each["end_leaf"] for each in archive_log(sealed.folder, tmp_path / "a")] == [2]
