@@ -45,8 +45,10 @@ def read_policy(data: bytes) -> Policy:
         document = yaml.safe_load(text)
     except (UnicodeDecodeError, yaml.YAMLError) as error:
         raise BadPolicy(f"the policy can't be read: {error}") from error
-    if not isinstance(document, dict) or not isinstance(document.get("topics", {}), dict):
-        raise BadPolicy("the policy has no table `topics`")
+    if not isinstance(document, dict) or not document.keys() & {"topics", "principals"}:
+        raise BadPolicy("the policy has neither `topics` nor `principals`; name another file")
+    if not isinstance(document.get("topics") or {}, dict):
+        raise BadPolicy("the policy's `topics` is no table")
     groups = document.get("groups") or {}
     grants = tuple(
         Grant(rule, subject, _principals(subject, groups, ()))

@@ -70,7 +70,7 @@ def test_nothing_unused_is_an_empty_diff() -> None:
     assert policy_diff(read_policy(BLOCK.encode()), set(), "p") == ""
 
 
-@pytest.mark.parametrize("data", [b"\xff", b"[1]", b"topics: [1]", b"a: b: c"])
+@pytest.mark.parametrize("data", [b"\xff", b"[1]", b"topics: [1]", b"a: b: c", b"listen: 1"])
 def test_what_is_no_policy_is_refused(data: bytes) -> None:
     with pytest.raises(BadPolicy):
         read_policy(data)
