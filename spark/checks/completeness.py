@@ -19,11 +19,11 @@ _BEHIND: Final = (SEQUENCE_MAX + 1) // 2
 """Sequences wrap around: a distance of at least half the ring means behind, not ahead."""
 
 
-def completeness(batches: DataFrame, *, synced: int = 0, from_start: bool = True) -> DataFrame:
+def completeness(batches: DataFrame, *, from_start: bool = True) -> DataFrame:
     """Findings about `batches`, rows of the data source with rows=batches.
 
-    `synced` leaves are known to have been synced and must be there. `from_start` says that the
-    rows begin with the log's first batch; otherwise what came before is not asked about.
+    `from_start` says that the rows begin with the log's first batch; otherwise what came before is
+    not asked about. Whether the end is there is told by `cut_off`.
     """
     placed = batches.filter("leaf is not null")
     parts = [
@@ -32,7 +32,6 @@ def completeness(batches: DataFrame, *, synced: int = 0, from_start: bool = True
         _offsets(placed, from_start=from_start),
         _sequences(placed),
         _repeats(placed),
-        _cut_off(placed, synced),
     ]
     return reduce(DataFrame.unionByName, parts)
 
@@ -174,15 +173,28 @@ def _repeats(placed: DataFrame) -> DataFrame:
     )
 
 
-def _cut_off(placed: DataFrame, synced: int) -> DataFrame:
-    ends = placed.agg(f.coalesce(f.max("leaf") + 1, f.lit(0)).alias("leaf")).filter(
-        f.col("leaf") < synced
+def cut_off(history: DataFrame, synced: int) -> DataFrame:
+    """A finding if the log ends before leaf `synced`, with the place at which it ends.
+
+    `history` is all of the log: a window in which nothing was appended is no end.
+    """
+    end = f.col("position") + f.col("frame_bytes")
+    ends = (
+        history.filter("leaf is not null")
+        .agg(
+            f.coalesce(f.max("leaf") + 1, f.lit(0)).alias("leaf"),
+            f.max_by("file", "leaf").alias("file"),
+            f.max_by(end, "leaf").alias("position"),
+        )
+        .filter(f.col("leaf") < synced)
     )
     return as_findings(
         ends,
         CHECK,
         kind=f.lit("cut_off"),
         leaf="leaf",
+        file="file",
+        position="position",
         text=f.format_string(
             "the log ends before leaf %d, and a checkpoint says that %d leaves were synced",
             "leaf",

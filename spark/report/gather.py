@@ -14,7 +14,7 @@ from pyspark.sql import functions as f
 
 from spark.checks.access import access_matrix
 from spark.checks.anomalies import anomalies
-from spark.checks.completeness import completeness
+from spark.checks.completeness import completeness, cut_off
 from spark.checks.delivery import dead_letters, delivery
 from spark.checks.denials import denial_bursts, denials
 from spark.checks.least_privilege import UNUSED, least_privilege, uses
@@ -55,11 +55,11 @@ def gather(
     rows = read_rows(session, inputs.log, inputs.since, scratch)
     progress("Checking completeness")
     found = Collected(session)
-    from_start = inputs.since is None
-    found.add(completeness(rows.batches, synced=rows.synced, from_start=from_start))
+    found.add(completeness(rows.batches, from_start=inputs.since is None))
+    found.add(cut_off(rows.history, rows.synced))
     found.note_damage([*foreign_files(inputs.log), *foreign_segments(segments)], "completeness")
     progress("Recomputing the tree")
-    stated, tree = check_tree(session, inputs, rows.leaves, rows.synced, log_id, found)
+    stated, tree = check_tree(session, inputs, rows.history, rows.synced, log_id, found)
     progress("Checking signatures")
     keys = {key.name: key.public for key in inputs.gatekeeper_keys}
     judged = signatures(rows.batches, keys).persist()
@@ -75,7 +75,7 @@ def gather(
     progress("Looking at access, denials and what is unusual")
     tables = _content(session, inputs, rows, control, made)
     places = session.createDataFrame([astuple(each) for each in cursors], CURSORS_SCHEMA)
-    lag = delivery(places, rows.batches)
+    lag = delivery(places, rows.history)
     tables["delivery"] = table("delivery", lag, order=[f.desc("lag")])
     numbers = totals(rows.batches)
     numbers |= {"segments": len(segments), "synced_leaves": rows.synced}
@@ -121,14 +121,20 @@ def _content(
         "denials": (denials(decided), [f.desc("count"), "principal"]),
         "bursts": (denial_bursts(decided), ["minute"]),
         "dead_letters": (dead_letters(batches), [f.desc("count")]),
-        "anomalies": (anomalies(batches, since), [f.desc("at")]),
+        "anomalies": (anomalies(rows.history, since), [f.desc("at")]),
         "retention": (retention(batches, topics), ["topic", "partition"]),
         "volume": (volume(batches), ["at"]),
     }
     if inputs.policy is not None:
         grants = _grants(session, inputs, rows, since)
         frames["least_privilege"] = (
-            least_privilege(grants, uses(batches, decided)),
+            least_privilege(
+                grants,
+                uses(
+                    batches.filter(f.col("append_time") >= since),
+                    decided.filter(f.col("at") >= since),
+                ),
+            ),
             ["verdict", "rule", "subject"],
         )
     return {name: table(name, frame, order=order) for name, (frame, order) in frames.items()}
@@ -139,7 +145,7 @@ def _grants(session: SparkSession, inputs: Inputs, rows: Rows, since: Any) -> Da
     policy = inputs.policy
     if policy is None:
         return session.createDataFrame([], GRANTS_SCHEMA)
-    seen = rows.batches.select("policy_hash", f.col("append_time").alias("at")).unionByName(
+    seen = rows.history.select("policy_hash", f.col("append_time").alias("at")).unionByName(
         rows.decisions.select("policy_hash", "at")
     )
     first = seen.filter(f.col("policy_hash") == policy.digest).agg(

@@ -15,17 +15,23 @@ from spark.decisions import AUDIT_TOPIC, decisions
 from spark.synced import synced_leaves
 
 FOLDER: Final = "batches"
+HISTORY_COLUMNS: Final = (
+    "topic", "partition", "base_offset", "count", "leaf", "append_time", "principal", "thumbprint",
+    "policy_hash", "leaf_hash", "file", "position", "frame_bytes",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What the checks read. `batches` are synced and in the window; `leaves` are all synced ones.
+    """What the checks read. `batches` are synced and in the window.
 
-    `unsynced` counts the batches that are not vouched for yet.
+    `history` has all synced ones from the log's first on, with fewer columns: the tree, the log's
+    end and what is usual are not those of a window. `unsynced` counts the batches that are not
+    vouched for yet.
     """
 
     batches: DataFrame
-    leaves: DataFrame
+    history: DataFrame
     decisions: DataFrame
     synced: int
     unsynced: int
@@ -43,8 +49,8 @@ def read_rows(session: SparkSession, log: Path, since: str | None, scratch: Path
     synced = max(known, durable)
     batches = _synced(kept, synced)
     unsynced = kept.filter(f.col("leaf") >= synced).count()
-    leaves = batches if since is None else _all_leaves(session, log, scratch, synced)
-    return Rows(batches, leaves, _decisions(session, log, since, scratch), synced, unsynced)
+    history = batches if since is None else _history(session, log, scratch, synced)
+    return Rows(batches, history, _decisions(session, log, since, scratch), synced, unsynced)
 
 
 def _kept(session: SparkSession, log: Path, since: str | None, scratch: Path) -> DataFrame:
@@ -56,11 +62,11 @@ def _kept(session: SparkSession, log: Path, since: str | None, scratch: Path) ->
     return session.read.parquet(path)
 
 
-def _all_leaves(session: SparkSession, log: Path, scratch: Path, synced: int) -> DataFrame:
-    """The whole log's leaves, for its tree; envelopes only, no body is opened."""
-    path = str(scratch / "leaves")
+def _history(session: SparkSession, log: Path, scratch: Path, synced: int) -> DataFrame:
+    """The whole log; envelopes only, no body is opened."""
+    path = str(scratch / "history")
     reader = session.read.format("sidegate").option("rows", "batches").option("verify", "off")
-    reader = reader.option("columns", "leaf,leaf_hash,damage")
+    reader = reader.option("columns", ",".join(HISTORY_COLUMNS))
     reader.load(str(log)).write.mode("overwrite").parquet(path)
     return session.read.parquet(path).filter(f.col("leaf") < synced)
 

@@ -30,8 +30,11 @@ def check_tree(
     """
     keys = [*inputs.core_keys, *inputs.gatekeeper_keys]
     sources = [
-        *((path, f"the log's own checkpoint {path.name}") for path in own_checkpoints(inputs.log)),
-        *((path, f"the checkpoint in {path.name} from elsewhere") for path in inputs.checkpoints),
+        *(
+            (path, f"the log's own {path.relative_to(inputs.log)}")
+            for path in own_checkpoints(inputs.log)
+        ),
+        *((path, f"the checkpoint from elsewhere, {path},") for path in inputs.checkpoints),
     ]
     # A core that has renewed its key has several under one name.
     signed_by = inputs.core_keys[0].name if inputs.core_keys else None

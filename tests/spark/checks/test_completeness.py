@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from log_format.layout import SEGMENT_HEAD_BYTES
-from spark.checks.completeness import completeness
+from spark.checks.completeness import completeness, cut_off
 
 
 @pytest.fixture
@@ -36,7 +36,8 @@ def frame(log: Any, leaf: int) -> bytes:
 
 
 def test_an_honest_log_has_no_finding(honest: Any, batches: Any) -> None:
-    assert found(batches, synced=14) == []
+    assert found(batches) == []
+    assert cut_off(batches(), 14).collect() == []
 
 
 def test_a_changed_body_is_one_finding_with_its_offsets(honest: Any, batches: Any) -> None:
@@ -103,7 +104,10 @@ def test_offsets_and_leaves_that_come_again_are_named(log: Any, batches: Any) ->
 
 
 def test_an_end_that_was_cut_off_is_known_by_what_was_synced(honest: Any, batches: Any) -> None:
-    assert found(batches, synced=20) == [("cut_off", None, None, None)]
+    path, position, length = honest.positions[-1]
+    (row,) = cut_off(batches(), 20).collect()
+    assert (row.kind, row.leaf) == ("cut_off", 14)
+    assert (row.file, row.position) == (path.name, position + length)
 
 
 def test_sequences_may_wrap_and_a_new_epoch_begins_anew(log: Any, batches: Any) -> None:

@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +94,32 @@ def test_a_window_is_checked_by_itself_and_the_tree_as_a_whole(
     assert result.numbers["messages"] == 22
     assert all(each["agrees"] for each in result.tree["compared"])
     assert "--since" in result.tables["unchecked"].rows[0]["why"]
+
+
+def test_a_window_in_which_nothing_was_appended_is_sound(audit: Callable[..., Result]) -> None:
+    result = audit(since="2027-01-01T00:00:00Z")
+    assert (result.exit_code, kinds(result)) == (0, [])
+    assert result.numbers["messages"] == 0
+
+
+@pytest.mark.long
+def test_a_window_is_held_against_what_was_before_it(
+    audit: Callable[..., Result], state: Path, log: Any
+) -> None:
+    known = {"policy_hash": sha256((state / "policy.yaml").read_bytes()).digest()}
+    log.add("orders", principal="legacy", producer_id=3, provenance=known)
+    since = datetime.fromtimestamp(log.now_us / 1_000_000 + 60, UTC)
+    log.now_us += 3_600_000_000
+    log.add("orders", provenance=known)
+    log.add("letters", provenance=known)
+    log.save_tree()
+    result = audit(since=since.isoformat())
+    assert [(row["kind"], row["topic"]) for row in result.tables["anomalies"].rows] == [
+        ("first_seen", "letters")
+    ]
+    verdicts = {row["subject"]: row["verdict"] for row in result.tables["least_privilege"].rows}
+    assert verdicts == {"billing": "used", "legacy": "unused", "scope:corp:x": "unused"}
+    assert "-    publish: [billing, legacy]" in result.policy_diff
 
 
 @pytest.mark.long
