@@ -5,7 +5,7 @@ rule. Whether the file is sound is the gatekeeper's business. Imports PyYAML.
 """
 
 import difflib
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
@@ -14,6 +14,8 @@ import yaml
 
 _OPEN_SUBJECTS: Final = ("claim:", "scope:")
 """Subjects that mean whoever has a claim or a scope, not somebody by name."""
+FailingTests = Callable[[str], Collection[int]]
+"""Which of a policy's own tests fail, by their places. Only whoever decides can tell."""
 
 
 class BadPolicy(Exception):
@@ -128,12 +130,34 @@ def _items(node: Any) -> list[tuple[str, Any]]:
     return [(key.value, value) for key, value in node.value]
 
 
-def policy_diff(policy: Policy, unused: Collection[tuple[str, str]], name: str) -> str:
-    """A unified diff that takes the unused grants away; empty where there are none."""
+def expecting_denials(text: str, places: Collection[int]) -> str:
+    """The file's text where these of its `tests` expect a denial; comments and layout stay."""
+    tests = dict(_items(yaml.compose(text))).get("tests")
+    if not isinstance(tests, yaml.SequenceNode):
+        return text
+    expected = [dict(_items(tests.value[place])).get("expect") for place in sorted(places)]
+    for node in reversed([each for each in expected if each is not None]):
+        text = f"{text[: node.start_mark.index]}deny{text[node.end_mark.index :]}"
+    return text
+
+
+def policy_diff(
+    policy: Policy,
+    unused: Collection[tuple[str, str]],
+    name: str,
+    failing: FailingTests = lambda _: (),
+) -> str:
+    """A unified diff that takes the unused grants away; empty where there are none.
+
+    The file's own tests would keep it from taking effect as long as they expect what was taken
+    away: those that are `failing` then, and did not before, expect a denial.
+    """
+    text = without(policy, unused)
+    text = expecting_denials(text, set(failing(text)) - set(failing(policy.text)))
     return "".join(
         difflib.unified_diff(
             policy.text.splitlines(keepends=True),
-            without(policy, unused).splitlines(keepends=True),
+            text.splitlines(keepends=True),
             f"a/{name}",
             f"b/{name}",
         )

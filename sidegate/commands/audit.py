@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 import tempfile
 from contextlib import contextmanager
@@ -38,6 +39,22 @@ def audit() -> None:
 
     Is it complete and unchanged, who did what, and was it allowed?
     """
+
+
+class Memory(click.ParamType):  # type: ignore[type-arg,unused-ignore]
+    """An amount such as 2g or 900m, as Java takes it."""
+
+    name = "amount"
+    mb_min = 512
+    """Spark does not start with less than about 450 MB."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> str:  # noqa: ARG002
+        found = re.fullmatch(r"(\d{1,6})([mMgG])", str(value))
+        if found is None:
+            self.fail(f"{value!r} is no amount such as 2g or 900m")
+        if int(found[1]) * (1 if found[2] in "mM" else 1024) < self.mb_min:
+            self.fail(f"{value} is too little for Spark: give it at least {self.mb_min}m")
+        return str(value)
 
 
 class Since(click.ParamType):  # type: ignore[type-arg,unused-ignore]
@@ -75,7 +92,7 @@ _file = click.Path(path_type=Path, dir_okay=False, exists=True)
 @click.option("--window", type=click.IntRange(1), default=30, show_default=True, help="Days.")
 @click.option("--ocsf", is_flag=True, help="Also write OCSF API Activity events to OUT/ocsf.")
 @click.option("--cores", type=click.IntRange(1), help="Cores to use.  [default: all]")
-@click.option("--memory", default="2g", show_default=True, help="Memory of Spark's driver.")
+@click.option("--memory", type=Memory(), default="2g", show_default=True, help="Of Spark's driver.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 def report(
     folder: Path, log_path: Path | None, out: Path | None, *, as_json: bool, **chosen: Any
@@ -152,7 +169,7 @@ def archive(
 @click.option("--interval", type=float, default=10.0, show_default=True, help="Seconds.")
 @click.option("--batch", type=click.IntRange(1), default=50_000, help="Batches at a time.")
 @click.option("--cores", type=click.IntRange(1), help="Cores to use.  [default: all]")
-@click.option("--memory", default="2g", show_default=True, help="Memory of Spark's driver.")
+@click.option("--memory", type=Memory(), default="2g", show_default=True, help="Of Spark's driver.")
 @url_option
 def watch(
     folder: Path, log_path: Path | None, out: Path | None, url: str | None, **chosen: Any
@@ -188,6 +205,7 @@ def watch(
 
 
 def _make(path: Path, target: Path, scratch: Path, steps: Any, chosen: dict[str, Any]) -> Result:
+    from sidegate.policy_tests import failing_tests
     from spark.log_folder import segments_of
     from spark.report.gather import gather
     from spark.report.inputs import find_inputs
@@ -207,7 +225,7 @@ def _make(path: Path, target: Path, scratch: Path, steps: Any, chosen: dict[str,
     steps.begin("Starting Spark")
     size = sum(segment.size for segment in segments_of(inputs.log))
     with _session(chosen, scratch, size) as session, TaskProgress(session, steps.tasks):
-        result, rows = gather(session, inputs, scratch, steps.begin)
+        result, rows = gather(session, inputs, scratch, steps.begin, failing=failing_tests)
         steps.begin("Writing the report")
         write_report(result, target)
         if chosen["ocsf"]:
@@ -254,6 +272,7 @@ def _could_not_run(*, endless: bool = False) -> Iterator[None]:
     """
     try:
         import pyspark.errors
+        from py4j.protocol import Py4JError
     except ImportError as error:
         raise CouldNotRun(f"the audit needs Spark ({error}): {INSTALL}") from error
     from spark.checkpoints import BadKey
@@ -273,8 +292,8 @@ def _could_not_run(*, endless: bool = False) -> Iterator[None]:
         raise CouldNotRun("the audit was interrupted; there is no report") from None
     except (BadKey, BadPolicy, NoJava, NoLog, BadOptions, SparkFailed, OSError) as error:
         raise CouldNotRun(f"the audit could not run: {error}") from error
-    except pyspark.errors.PySparkException as error:
-        first = str(error).strip().splitlines()[:3]
+    except (pyspark.errors.PySparkException, Py4JError) as error:
+        first = [line.removeprefix(": ") for line in str(error).strip().splitlines()[:3]]
         raise CouldNotRun(f"the audit could not run: {' '.join(first)}") from error
 
 

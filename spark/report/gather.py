@@ -25,7 +25,7 @@ from spark.control_state import Control, read_control
 from spark.cursors import SCHEMA as CURSORS_SCHEMA
 from spark.cursors import read_cursors
 from spark.damage import Damage
-from spark.grants import policy_diff
+from spark.grants import FailingTests, policy_diff
 from spark.log_folder import foreign_files, foreign_segments, segments_of
 from spark.report.collected import Collected
 from spark.report.inputs import Inputs
@@ -46,8 +46,12 @@ def gather(
     progress: Progress,
     *,
     now: datetime | None = None,
+    failing: FailingTests = lambda _: (),
 ) -> tuple[Result, Rows]:
-    """Make a report. `scratch` is a folder for rows that are needed more than once."""
+    """Make a report. `scratch` is a folder for rows that are needed more than once.
+
+    `failing` tells which tests of a policy fail, so that the policy diff can be applied.
+    """
     made = now or datetime.now(UTC)
     segments = segments_of(inputs.log)
     log_id = next((each.log_id for each in segments if each.log_id is not None), b"")
@@ -79,7 +83,7 @@ def gather(
     tables["delivery"] = table("delivery", lag, order=[f.desc("lag")])
     numbers = totals(rows.batches)
     numbers |= {"segments": len(segments), "synced_leaves": rows.synced}
-    diff, young = _unused(tables.get("least_privilege"), inputs)
+    diff, young = _unused(tables.get("least_privilege"), inputs, failing)
     scope = Scope(
         since=inputs.since,
         checkpoints_from_elsewhere=len(inputs.checkpoints),
@@ -167,13 +171,13 @@ def _grants(session: SparkSession, inputs: Inputs, rows: Rows, since: Any) -> Da
     )
 
 
-def _unused(judged: Table | None, inputs: Inputs) -> tuple[str, int]:
+def _unused(judged: Table | None, inputs: Inputs, failing: FailingTests) -> tuple[str, int]:
     """The diff that takes unused grants away, and how many were too young to judge."""
     if judged is None or inputs.policy is None:
         return "", 0
     unused = {(row["rule"], row["subject"]) for row in judged.rows if row["verdict"] == UNUSED}
     young = sum(1 for row in judged.rows if row["verdict"] not in (UNUSED, "used"))
-    return policy_diff(inputs.policy, unused, inputs.policy_name), young
+    return policy_diff(inputs.policy, unused, inputs.policy_name, failing), young
 
 
 def numbers_of_summaries(decided: DataFrame) -> int:

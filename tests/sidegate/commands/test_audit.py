@@ -50,6 +50,13 @@ def test_since_takes_times_and_spans(value: str) -> None:
     assert Since().convert(value, None, None)[10] == "T"
 
 
+@pytest.mark.parametrize("value", ["much", "2", "100m", "2gb", "-1g"])
+def test_memory_that_spark_cannot_have_is_refused_before_the_work(value: str) -> None:
+    result = CliRunner().invoke(audit, ["report", f"--memory={value}"])
+    assert result.exit_code == 2
+    assert "2g" in result.output or "512m" in result.output
+
+
 def test_a_time_that_is_none_is_refused() -> None:
     result = CliRunner().invoke(audit, ["report", "--since", "yesterday"])
     assert result.exit_code == 2
@@ -83,6 +90,27 @@ def test_a_running_mesh_is_sound_and_a_changed_byte_is_not(start_mesh: Any, tmp_
     assert second.returncode == 1, second.stderr + second.stdout
     assert "body_hash: audited/0, offsets 3 to 3" in second.stdout
     assert list((tmp_path / "b" / "ocsf").glob("*.json"))
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_what_fails_within_java_is_exit_2_and_a_sentence(start_mesh: Any, tmp_path: Path) -> None:
+    mesh = start_mesh()
+    mesh.wait_for("ready")
+    assert mesh.publish("audited", 1)[0] == 200
+    # Spark runs `chmod` when it writes a file.
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for folder in reversed(os.environ["PATH"].split(os.pathsep)):
+        for program in Path(folder).glob("*"):
+            link = programs / program.name
+            link.unlink(missing_ok=True)
+            link.symlink_to(program)
+    (programs / "chmod").unlink()
+    result = run("report", "--memory", "1g", cwd=tmp_path, PATH=str(programs))
+    assert result.returncode == 2, result.stderr + result.stdout
+    assert "Error: the audit could not run: " in result.stderr
+    assert "Traceback" not in result.stderr
 
 
 @pytest.mark.long
