@@ -102,10 +102,15 @@ def _write_tree(
     gate_key: VerifierKey,
 ) -> None:
     tree = folder / "tree"
-    tree.mkdir()
-    root = root_of(leaves)
-    note = sign_tree_head(TreeHead(log_origin(LOG_ID), len(leaves), root), core_key, core.sign)
-    (tree / "checkpoint").write_text(str(cosign(note, gate_key, gate.sign, 1)))
+    (tree / "checkpoints").mkdir(parents=True)
+
+    def signed(size: int) -> str:
+        head = TreeHead(log_origin(LOG_ID), size, root_of(leaves[:size]))
+        return str(cosign(sign_tree_head(head, core_key, core.sign), gate_key, gate.sign, 1))
+
+    for end in range(SEGMENT_BATCHES, len(leaves), SEGMENT_BATCHES):
+        (tree / "checkpoints" / f"{end:020d}").write_text(signed(end))
+    (tree / "checkpoint").write_text(signed(len(leaves)))
     # No tile is written, so none counts: the state says that they hold nothing yet.
     lines = f"sidegate tree 1\n{LOG_ID.hex()}\n0\n{root_of(()).hex()}\n{len(leaves)}\n"
     (tree / "state").write_text(f"{lines}{crc32c(lines.encode()):08x}\n")
