@@ -32,6 +32,9 @@ SPLIT_BYTES_MIN: Final = 8 * 1024 * 1024
 SPLIT_BYTES_MAX: Final = 256 * 1024 * 1024
 """A whole segment of the default size: half a second of work."""
 
+_LOG_SUFFIXES: Final = frozenset({SEGMENT_SUFFIX, ".idx", ".entries", ".torn", ".tmp"})
+_LOG_NAMES: Final = frozenset({"lock", "checkpoint", "starts"})
+"""The files that a core writes beside its segments."""
 _LEAF: Final = struct.Struct("<Q")
 _LEAF_BEFORE_END: Final = 32
 """The stamp is an envelope's last part, and its leaf begins so many bytes before its end."""
@@ -92,6 +95,15 @@ def foreign_files(folder: Path) -> Iterator[Damage]:
         if parse_segment_name(path.name) is None:
             text = "is not named as a segment; move it out of the log's folder"
             yield Damage(path.name, 0, 0, "foreign_file", text)
+
+
+def other_files(folder: Path) -> list[str]:
+    """The names of files that are none of a log's: nothing in them is read."""
+    return sorted(
+        path.name
+        for path in folder.iterdir()
+        if path.is_file() and path.suffix not in _LOG_SUFFIXES and path.name not in _LOG_NAMES
+    )
 
 
 def foreign_segments(segments: list[Segment]) -> Iterator[Damage]:

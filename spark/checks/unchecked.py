@@ -1,12 +1,14 @@
 """(i) What was not checked, and why: a report that kept silent about it would claim too much."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
 SCHEMA: Final = "what string, why string"
+FILES_SHOWN_MAX: Final = 20
+"""By name; a folder that is full of others is told of by their number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,7 @@ class Scope:
     cursors: bool = False
     summarised_denials: int = 0
     control_log: bool = False
+    other_files: Sequence[str] = ()
 
 
 def unchecked(session: SparkSession, scope: Scope) -> DataFrame:
@@ -48,6 +51,11 @@ def _reasons(scope: Scope) -> Iterator[tuple[str, str]]:
         why = "the audit has no key for them; their hashes were checked"
         yield f"the records in {scope.encrypted_bodies} encrypted bodies", why
     yield from _about_content(scope)
+    for name in scope.other_files[:FILES_SHOWN_MAX]:
+        yield f"the file {name} in the log's folder", "no log has a file of this name"
+    if len(scope.other_files) > FILES_SHOWN_MAX:
+        why = "no log has files of such names"
+        yield f"{len(scope.other_files) - FILES_SHOWN_MAX} further files in its folder", why
     yield "messages in topics of storage `memory`", "they are never stored"
     yield "messages that wait in sidecars", "they are not in the log yet"
 

@@ -26,7 +26,7 @@ from spark.cursors import SCHEMA as CURSORS_SCHEMA
 from spark.cursors import read_cursors
 from spark.damage import Damage
 from spark.grants import FailingTests, policy_diff
-from spark.log_folder import foreign_files, foreign_segments, segments_of
+from spark.log_folder import foreign_files, foreign_segments, other_files, segments_of
 from spark.report.collected import Collected
 from spark.report.inputs import Inputs
 from spark.report.result import Result, Table, table
@@ -98,6 +98,7 @@ def gather(
         cursors=bool(cursors),
         summarised_denials=numbers_of_summaries(rows.decisions),
         control_log=control.found,
+        other_files=other_files(inputs.log),
     )
     tables["unchecked"] = table("unchecked", unchecked(session, scope))
     tables["findings"] = table("findings", found.frame(), order=["check", "kind", "leaf"])

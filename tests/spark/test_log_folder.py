@@ -11,6 +11,7 @@ from spark.log_folder import (
     foreign_files,
     foreign_segments,
     log_folder,
+    other_files,
     plan,
     segments_of,
     split_size,
@@ -82,3 +83,13 @@ def test_every_core_gets_tasks_and_none_is_tiny_or_huge() -> None:
     assert split_size(1000, 2) == 8 * mib
     assert split_size(400 * mib, 2) == 100 * mib
     assert split_size(1_000_000 * mib, 2) == 256 * mib
+
+
+def test_a_file_that_no_log_has_is_named_and_those_of_a_log_are_not(tmp_path: Path) -> None:
+    first = f"{0:020d}"
+    for name in (f"{first}.seg", f"{first}.idx", f"{first}.entries", f"{first}.4096.torn", "lock"):
+        (tmp_path / name).touch()
+    for name in ("checkpoint", "checkpoint.tmp", "notes.txt", "core"):
+        (tmp_path / name).touch()
+    (tmp_path / "tree").mkdir()
+    assert other_files(tmp_path) == ["core", "notes.txt"]

@@ -30,3 +30,10 @@ def test_what_was_given_is_not_missed_and_what_remains_is_named(spark: Any) -> N
     for part in ("rewritten as a whole", "who signed", "lag of"):
         assert part not in text
     assert "storage `memory`" in text
+
+
+def test_files_that_are_none_of_a_log_are_named(spark: Any) -> None:
+    text = told(spark, Scope(other_files=[f"{number}.txt" for number in range(23)]))
+    assert "the file 0.txt in the log's folder: no log has a file of this name" in text
+    assert "3 further files" in text
+    assert "22.txt" not in text
