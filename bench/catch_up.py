@@ -14,6 +14,7 @@ import os
 import socket
 import sys
 import time
+from abc import ABC, abstractmethod
 from pathlib import Path
 
 import uvloop
@@ -47,7 +48,7 @@ async def publish(mesh: DevelopmentMesh, messages: int) -> None:
     connection.close()
 
 
-class Subscriber:
+class Subscriber(ABC):
     """Reads the whole backlog once a round, over a plain socket."""
 
     def __init__(self, name: str, mesh: DevelopmentMesh, messages: int, head: str) -> None:
@@ -62,6 +63,7 @@ class Subscriber:
 
     def __exit__(self, *error: object) -> None:
         """The mesh outlives the rounds."""
+        return
 
     def run(self) -> float:
         """Messages a second."""
@@ -75,8 +77,9 @@ class Subscriber:
             self.cpu_s.append((cpu_seconds(pid) - before) * 1e6 / self._messages)
         return self._messages / seconds
 
+    @abstractmethod
     def _count(self, stream: socket.socket) -> None:
-        raise NotImplementedError
+        """Read until all messages have come."""
 
 
 class LineSubscriber(Subscriber):

@@ -10,7 +10,7 @@ import asyncio
 import secrets
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from email.utils import formatdate
 from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
@@ -71,6 +71,7 @@ class Front(ABC, Generic[P]):
         self._sweeper: asyncio.TimerHandle | None = None
         self._quiet = asyncio.Event()
         self._date = (0, b"")
+        self._tasks: set[asyncio.Task[None]] = set()
 
     @abstractmethod
     def plan(self, head: bytes, connection: "FrontConnection[P]") -> P | None:
@@ -79,6 +80,12 @@ class Front(ABC, Generic[P]):
     @abstractmethod
     def serve(self, connection: "FrontConnection[P]", plan: P, body: bytes) -> None:
         """Begin to serve a request; ends with one call of `connection.answer`."""
+
+    def begin(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do what `serve` can't end at once on a task of its own: it goes on without the caller."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def dropped(self, plan: P) -> None:
         """The body of a planned request will not come."""

@@ -97,7 +97,6 @@ class FastAppend(Front[AppendPlan]):
         self._metrics = metrics
         self._tracing = tracing
         self._now = now
-        self._tasks: set[asyncio.Task[None]] = set()
 
     def admits(self, transport: asyncio.Transport) -> object | None:
         """The caller's certificate, or its user at a Unix socket; None for the site to refuse."""
@@ -126,10 +125,8 @@ class FastAppend(Front[AppendPlan]):
         self._bodies.release(plan.content_length)
 
     def serve(self, connection: FrontConnection[AppendPlan], plan: AppendPlan, body: bytes) -> None:
-        """Append what came, on a task of its own: it goes on when the caller has gone."""
-        task = asyncio.get_running_loop().create_task(self._append(connection, plan, body))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        """Append what came."""
+        self.begin(self._append(connection, plan, body))
 
     async def _append(
         self, connection: FrontConnection[AppendPlan], plan: AppendPlan, body: bytes

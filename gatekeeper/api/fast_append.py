@@ -95,7 +95,6 @@ class FastAppend(Front[AppendPlan]):
         self._metrics = metrics
         self._tracing = tracing
         self._bytes_max = limits.request_bytes_max
-        self._tasks: set[asyncio.Task[None]] = set()
 
     def admits(self, transport: asyncio.Transport) -> object | None:
         """Every connection whose handshake is done begins here, and is known from then on."""
@@ -121,10 +120,8 @@ class FastAppend(Front[AppendPlan]):
         self._intake.give_back(plan.content_length)
 
     def serve(self, connection: FrontConnection[AppendPlan], plan: AppendPlan, body: bytes) -> None:
-        """Serve an append on a task of its own."""
-        task = asyncio.get_running_loop().create_task(self._append(connection, plan, body))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        """Append what came."""
+        self.begin(self._append(connection, plan, body))
 
     async def _append(
         self, connection: FrontConnection[AppendPlan], plan: AppendPlan, body: bytes

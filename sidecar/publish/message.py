@@ -274,7 +274,10 @@ def event_time_us(text: str, field: str = "timestamp") -> int:
 
 
 def _explained(text: str) -> str:
-    """msgspec's own words name field and type; only the whole body needs a better name."""
+    """msgspec's own words name field and type; the whole body needs a better name, and a misspelt
+    field those that there are."""
     if text.startswith("Expected `object`, got") and " - at " not in text:
         return f"must be a JSON object with topic and message. {text}"
+    if "unknown field" in text:
+        return f"{text}; a message has {', '.join(PublishRequest.__struct_fields__)}"
     return text

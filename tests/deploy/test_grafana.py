@@ -16,8 +16,9 @@ FOLDER = ROOT / "deploy" / "grafana"
 NAMES = ("core", "gatekeeper", "mesh", "sidecar")
 
 
-@pytest.fixture(scope="module")
-def draw() -> ModuleType:
+@pytest.fixture
+def draw(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(FOLDER)
     spec = spec_from_file_location("draw", FOLDER / "draw.py")
     assert spec is not None
     assert spec.loader is not None

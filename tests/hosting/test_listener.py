@@ -99,7 +99,7 @@ async def test_the_socket_of_a_live_process_is_never_taken_over(tmp_path: Path) 
     first.close()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a full queue looks like none")
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux, to see a full queue")
 async def test_a_live_socket_whose_queue_is_full_is_in_use_too(tmp_path: Path) -> None:
     path = tmp_path / "x.sock"
     with socket.socket(socket.AF_UNIX) as busy, socket.socket(socket.AF_UNIX) as waiting:

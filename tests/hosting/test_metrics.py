@@ -15,7 +15,7 @@ def test_two_services_in_one_process_do_not_meet() -> None:
     assert b"sidegate_http" not in generate_latest(REGISTRY)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="process numbers come from Linux's /proc")
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux's /proc")
 def test_a_registry_tells_about_its_process() -> None:
     text = generate_latest(new_registry()).decode()
     for name in ("process_open_fds", "process_resident_memory_bytes", "python_gc_collections"):

@@ -1,7 +1,6 @@
 """A gatekeeper's append takes the short way, and nothing else does; both ways answer alike."""
 
 import asyncio
-import json
 from datetime import timedelta
 from typing import Any
 
@@ -17,6 +16,7 @@ from core_log.config import LimitsConfig
 from gatekeeper.core.upstream import CoreClient, OnBehalf
 from hosting.tls import client_context
 from hosting.trace_context import parse_trace_context
+from tests.raw_caller import RawCaller
 
 LINES = (
     "POST /v1/append HTTP/1.1",
@@ -74,20 +74,6 @@ def test_every_other_head_is_left_to_aiohttp(head: bytes) -> None:
 def test_no_bytes_make_it_fail(noise: bytes) -> None:
     parse_append_head(noise)
     parse_append_head(HEAD + noise)
-
-
-class RawCaller:
-    """Sends bytes as they are."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader = reader
-        self.writer = writer
-
-    async def answer(self) -> tuple[int, dict[str, str], Any]:
-        head = (await self._reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
-        headers = dict(line.split(": ", 1) for line in head[1:] if line)
-        body = await self._reader.readexactly(int(headers["Content-Length"]))
-        return int(head[0].split()[1]), headers, json.loads(body)
 
 
 async def connect(core: Any, **settings: Any) -> RawCaller:

@@ -1,7 +1,6 @@
 """A sidecar's append takes the short way, and nothing else does; both ways judge alike."""
 
 import asyncio
-import json
 import time
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +13,7 @@ from gatekeeper.api.fast_append import parse_append_head
 from gatekeeper.core.upstream import FRAMES_TYPE
 from hosting.trace_context import parse_trace_context
 from sidecar.uplink.gateway import request_head, trace_lines
+from tests.raw_caller import RawCaller
 
 Make = Callable[..., bytes]
 
@@ -89,25 +89,12 @@ def test_no_bytes_make_it_fail(noise: bytes) -> None:
     parse_append_head(HEAD + noise)
 
 
-class RawCaller:
+class SidecarCaller(RawCaller):
     """A sidecar at the level of bytes."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader = reader
-        self.writer = writer
 
     async def append(self, token: str, body: bytes) -> tuple[int, dict[str, str], Any]:
         self.writer.write(request(token, body))
         return await self.answer()
-
-    async def answer(self) -> tuple[int, dict[str, str], Any]:
-        head = (await self._reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
-        headers = dict(line.split(": ", 1) for line in head[1:] if line)
-        body = await self._reader.readexactly(int(headers["Content-Length"]))
-        return int(head[0].split()[1]), headers, json.loads(body)
-
-    async def ended(self) -> bool:
-        return await self._reader.read() == b""
 
 
 def request(token: str, body: bytes) -> bytes:
@@ -115,8 +102,8 @@ def request(token: str, body: bytes) -> bytes:
     return head + b"\r\n\r\n" + body
 
 
-async def connect(mesh: Any, leaf: Any) -> RawCaller:
-    return RawCaller(*await asyncio.open_connection("127.0.0.1", mesh.port, ssl=mesh.tls(leaf)))
+async def connect(mesh: Any, leaf: Any) -> SidecarCaller:
+    return SidecarCaller(*await asyncio.open_connection("127.0.0.1", mesh.port, ssl=mesh.tls(leaf)))
 
 
 async def both_ways(

@@ -84,7 +84,7 @@ class Authority:
 class Listening:
     """An aiohttp application on a free port that can be taken away and brought back."""
 
-    def __init__(self, app: web.Application, context: ssl.SSLContext) -> None:
+    def __init__(self, app: web.Application, context: ssl.SSLContext | None) -> None:
         self._app = app
         self._context = context
         self._runner: web.AppRunner | None = None
@@ -92,7 +92,8 @@ class Listening:
 
     @property
     def url(self) -> str:
-        return f"https://127.0.0.1:{self.port}"
+        scheme = "http" if self._context is None else "https"
+        return f"{scheme}://127.0.0.1:{self.port}"
 
     async def start(self) -> None:
         self._runner = web.AppRunner(self._app, access_log=None, shutdown_timeout=0.05)

@@ -6,6 +6,8 @@ from typing import Any
 
 from aiohttp import web
 
+from tests.sidecar.fakes.authority import Listening
+
 
 class HookApp:
     """An app that takes webhooks and behaves as it is told.
@@ -19,26 +21,18 @@ class HookApp:
         self.seen: list[tuple[web.Request, bytes]] = []
         self.under_way = 0
         self.most_under_way = 0
-        self._runner: web.AppRunner | None = None
-        self.port = 0
-
-    async def start(self) -> None:
         app = web.Application(client_max_size=64 * 1024 * 1024)
         app.router.add_route("*", "/{tail:.*}", self._answer)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.05)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", self.port, reuse_address=True)
-        await site.start()
-        self.port = self._runner.addresses[0][1]
+        self._listening = Listening(app, None)
+        self.start, self.stop = self._listening.start, self._listening.stop
 
-    async def stop(self) -> None:
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
+    @property
+    def port(self) -> int:
+        return self._listening.port
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/hook"
+        return f"{self._listening.url}/hook"
 
     @property
     def messages(self) -> list[Any]:

@@ -23,9 +23,9 @@ def small_disk(tmp_path):
     try:
         done = subprocess.run(["mount", *options], capture_output=True, check=False)
     except OSError as error:
-        pytest.skip(f"a small disk cannot be mounted here: {error}")
+        pytest.skip(f"needs a small disk, which can't be mounted: {error}")
     if done.returncode != 0:
-        pytest.skip(f"a small disk cannot be mounted here: {done.stderr.decode().strip()}")
+        pytest.skip(f"needs a small disk, which can't be mounted: {done.stderr.decode().strip()}")
     yield folder
     subprocess.run(["umount", "--lazy", str(folder)], check=False)
 

@@ -123,7 +123,7 @@ BAD = {
     "headers: have": {"topic": "t", "message": 1, "headers": {"h": "x" * HEADERS_BYTES_MAX}},
     "timestamp: has no time zone": {"topic": "t", "message": 1, "timestamp": "2026-01-01T00:00"},
     "timestamp: 'soon'": {"topic": "t", "message": 1, "timestamp": "soon"},
-    "unknown field `nope`": {"topic": "t", "message": 1, "nope": 1},
+    "unknown field `nope`; a message has topic, message, data_base64": {"topic": "t", "nope": 1},
     "$.key": {"topic": "t", "message": 1, "key": 5},
     "must be a JSON object": [],
 }

@@ -142,7 +142,7 @@ def test_the_netcat_line_of_the_welcome_and_the_docs_works_as_printed(start_mesh
     if shutil.which("nc") is None:
         # The same bytes by the shell's own sockets.
         if shutil.which("bash") is None:
-            pytest.skip("there is neither nc nor bash to paste the line into")
+            pytest.skip("needs nc or bash to paste the line into")
         send, _, _ = line.partition(" | nc ")
         host, _, port = tcp.rpartition(":")
         line = f"exec 3<>/dev/tcp/{host}/{port}; {send} >&3; timeout 2 cat <&3"
