@@ -15,7 +15,6 @@ from core_log.log.files import Files
 from core_log.log.index import Index
 from core_log.log.index_file import IndexUnusable, SegmentState, index_path, load_index, save_index
 from core_log.log.segment import Segment
-from core_log.log.space import FULL_ERRNOS
 from log_format.layout import segment_name
 
 _log = logging.getLogger("sidegate.core.log")
@@ -129,7 +128,7 @@ class Segments:
                 self._sealed[sealed.first_leaf] = sealed
                 self._open.pop(sealed.first_leaf, None)
             self._files.sync_directory(self._directory)
-            self._save_unless_full(sealed, index)
+            self._save_if_possible(sealed, index)
 
     def peek(self, first_leaf: int) -> Index:
         """A segment's index for a look at its runs: entries unchecked, and nothing stays open."""
@@ -169,7 +168,7 @@ class Segments:
                 extra={"fields": {"segment": path.name, "why": str(unusable)}},
             )
             index = self._rebuild(sealed, self)
-            self._save_unless_full(sealed, index)
+            self._save_if_possible(sealed, index)
         segment = Segment(first_leaf, sealed.rewritten, file, index)
         with self._lock:
             self._open[first_leaf] = segment
@@ -177,15 +176,18 @@ class Segments:
                 self._open.popitem(last=False)
         return segment
 
-    def _save_unless_full(self, sealed: SealedSegment, index: Index) -> None:
-        """A full disk must not keep anybody from reading: then it is rebuilt again next time."""
+    def _save_if_possible(self, sealed: SealedSegment, index: Index) -> None:
+        """A disk that takes nothing must not keep anybody from reading: an index is disposable, and
+        is rebuilt again next time."""
         try:
             save_index(
                 self._files, index_path(self.path(sealed.first_leaf)), index, self._state(sealed)
             )
         except OSError as error:
-            if error.errno not in FULL_ERRNOS:
-                raise
+            _log.warning(
+                "an index could not be saved",
+                extra={"fields": {"segment": segment_name(sealed.first_leaf), "why": str(error)}},
+            )
 
     def _state(self, sealed: SealedSegment) -> SegmentState:
         return SegmentState(self._log_id, sealed.first_leaf, sealed.rewritten, sealed.length)

@@ -33,10 +33,14 @@ class Rebuilder:
         return index_for(sealed.first_leaf)
 
 
-class NoRoomForIndexes(OsFiles):
+class NoPlaceForIndexes(OsFiles):
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
     def open(self, path: Path, mode: Any) -> Any:
         if mode == "create" and ".idx" in path.name:
-            raise OSError(errno.ENOSPC, "full")
+            raise OSError(self.number, "the disk takes no index")
         return super().open(path, mode)
 
 
@@ -104,11 +108,14 @@ def make_again(folder: Any, rebuild: Any) -> Segments:
     return segments
 
 
-def test_a_full_disk_keeps_nobody_from_reading(tmp_path: Path, rebuild: Any) -> None:
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EROFS])
+def test_a_disk_that_takes_no_index_keeps_nobody_from_reading(
+    tmp_path: Path, rebuild: Any, number: int
+) -> None:
     segments = make(tmp_path, rebuild)
     segments.save(add(segments, tmp_path, 0))
     index_path(segments.path(0)).unlink()
-    full = make(tmp_path, rebuild, files=NoRoomForIndexes())
+    full = make(tmp_path, rebuild, files=NoPlaceForIndexes(number))
     full.add_sealed(SealedSegment(0, 1, SEGMENT_HEAD_BYTES, 0, 0))
     assert len(full.get(0).index) == 1
 
